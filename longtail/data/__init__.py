@@ -1,0 +1,1 @@
+"""What we learn from: data sets, their files, graphs and tokens."""

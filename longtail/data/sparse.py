@@ -1,0 +1,70 @@
+"""Label matrices as CSR: the few operations that the rest of the library needs, without a Python loop over rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from longtail.topk import FloatArray, IntArray
+
+CSR: TypeAlias = sparse.csr_array
+
+
+def csr(rows: IntArray, columns: IntArray, shape: tuple[int, int], values: FloatArray | None = None) -> CSR:
+    """A CSR matrix from pairs, columns sorted in each row; a pair given twice keeps its largest value.
+
+    Args:
+        rows: (n,) int64 in [0, shape[0]).
+        columns: (n,) int64 in [0, shape[1]).
+        shape: rows and columns of the matrix.
+        values: (n,) float32; ones if left out.
+    """
+    data = np.ones(len(rows), np.float32) if values is None else values.astype(np.float32)
+    order = np.lexsort((-data, columns, rows))
+    rows, columns, data = rows[order], columns[order], data[order]
+    new = np.ones(len(rows), bool)
+    new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[new], minlength=shape[0]))]).astype(np.int64)
+    return CSR((data[new], columns[new].astype(np.int64), indptr), shape=shape)
+
+
+def csr_of_lists(lists: Sequence[Sequence[int]], columns: int) -> CSR:
+    """A CSR matrix of ones from one list of column ids a row."""
+    counts = np.fromiter((len(row) for row in lists), np.int64, len(lists))
+    ids = np.fromiter((j for row in lists for j in row), np.int64, int(counts.sum()))
+    return csr(np.repeat(np.arange(len(lists)), counts), ids, (len(lists), columns))
+
+
+def row_of_entry(matrix: CSR) -> IntArray:
+    """(nnz,) the row of each stored entry."""
+    return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+
+
+def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
+    """Positions of the entries of ``rows`` in the flat arrays of a ragged table.
+
+    Args:
+        indptr: (n + 1,) int64 offsets of the table.
+        rows: (B,) int64 rows wanted, repeats allowed.
+
+    Returns:
+        positions: (E,) int64 into the flat arrays, row after row.
+        counts: (B,) int64 entries of each wanted row; they sum to E.
+    """
+    starts = indptr[rows]
+    counts = indptr[rows + 1] - starts
+    ends = np.cumsum(counts)
+    positions = np.arange(ends[-1] if len(ends) else 0, dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
+    return positions, counts
+
+
+def digest(matrix: CSR) -> str:
+    """SHA-256 of a matrix (shape, pattern and values), in hexadecimal."""
+    state = hashlib.sha256(str(matrix.shape).encode())
+    for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float32)):
+        state.update(array.tobytes())
+    return state.hexdigest()

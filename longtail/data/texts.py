@@ -1,0 +1,101 @@
+"""Many strings in one block of bytes: the text of documents, labels and graph nodes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from longtail.topk import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Strings:
+    """An immutable sequence of n strings, kept as UTF-8 in one array: 2 million titles are 2 arrays.
+
+    Attributes:
+        blob: (bytes,) uint8, all strings one after the other; may be memory-mapped.
+        offsets: (n + 1,) int64; string i is ``blob[offsets[i]:offsets[i + 1]]``.
+    """
+
+    blob: npt.NDArray[np.uint8]
+    offsets: IntArray
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Strings:
+        """Collect strings from an iterable, which is read once."""
+        blob = bytearray()
+        ends = [0]
+        for text in strings:
+            blob += text.encode("utf-8", "surrogatepass")
+            ends.append(len(blob))
+        return cls(np.frombuffer(bytes(blob), np.uint8), np.asarray(ends, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, i: int) -> str:
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"string {i} of {len(self)}")
+        i %= len(self)
+        return self.blob[self.offsets[i] : self.offsets[i + 1]].tobytes().decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        raw, offsets = self.blob.data, self.offsets.tolist()
+        for start, end in pairwise(offsets):
+            yield str(raw[start:end], "utf-8", "surrogatepass")
+
+    def take(self, rows: IntArray) -> Strings:
+        """The strings at ``rows`` (any order, repeats allowed)."""
+        return Strings.of(self[int(i)] for i in rows)
+
+    def digest(self) -> str:
+        """SHA-256 of the content, in hexadecimal."""
+        return hashlib.sha256(self.offsets.tobytes() + self.blob.tobytes()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts with names: n documents or n labels, one column a field.
+
+    Attributes:
+        uids: n identifiers; unique within a set of documents or labels, empty strings where the data has none.
+        fields: columns of n strings by name: ``title`` always, ``content`` where the data has it.
+    """
+
+    uids: Strings
+    fields: Mapping[str, Strings]
+
+    def __post_init__(self) -> None:
+        for name, column in self.fields.items():
+            if len(column) != len(self.uids):
+                raise ValueError(f"field {name} has {len(column)} strings for {len(self.uids)} uids")
+
+    @classmethod
+    def of(cls, titles: Sequence[str], *, uids: Sequence[str] | None = None) -> Texts:
+        """Texts of one field, ``title``."""
+        return cls(Strings.of(uids if uids is not None else [""] * len(titles)), {"title": Strings.of(titles)})
+
+    def __len__(self) -> int:
+        return len(self.uids)
+
+    def take(self, rows: IntArray) -> Texts:
+        """The texts at ``rows``."""
+        return Texts(self.uids.take(rows), {name: column.take(rows) for name, column in self.fields.items()})
+
+    def joined(self, fields: Sequence[str]) -> Iterator[str]:
+        """Each text's chosen fields, joined by a space: what an encoder reads. A field that the data lacks is skipped."""
+        columns = [self.fields[name] for name in fields if name in self.fields]
+        if not columns:
+            raise ValueError(f"none of the fields {', '.join(fields)}; there are {', '.join(self.fields)}")
+        for parts in zip(*columns, strict=True):
+            yield " ".join(part for part in parts if part)
+
+    def digest(self) -> str:
+        """SHA-256 of uids and fields, in hexadecimal."""
+        parts = [self.uids.digest(), *(f"{name}:{column.digest()}" for name, column in sorted(self.fields.items()))]
+        return hashlib.sha256(" ".join(parts).encode()).hexdigest()

@@ -1,0 +1,32 @@
+"""The errors that a user can mend: each is one clear line with what was expected, what was found, and the remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class LongtailError(Exception):
+    """A problem that its reader can mend. The command line prints it as one line and exits with status 1."""
+
+
+class BadInput(LongtailError):
+    """Something in a file or an argument is not as it must be.
+
+    Args:
+        where: the file, or the name of the argument.
+        problem: what was expected and what was found, with both numbers.
+        remedy: what to do about it, as a clause ("cut the file again", "give --encoding").
+        line: 1-based line of the file, where there is one.
+    """
+
+    def __init__(self, where: str | Path, problem: str, *, remedy: str, line: int | None = None) -> None:
+        self.where, self.problem, self.remedy, self.line = str(where), problem, remedy, line
+        place = self.where if line is None else f"{self.where}, line {line}"
+        super().__init__(f"{place}: {problem}; {remedy}")
+
+
+class MissingExtra(LongtailError):
+    """An optional package is needed and is not installed."""
+
+    def __init__(self, package: str, *, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs the package {package}; pip install 'longtail[{extra}]'")

@@ -1,0 +1,64 @@
+"""Ranked labels: what every search returns and every metric reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float32]
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The K best labels of each of Q queries, best first.
+
+    Rows with fewer than K labels are padded with id -1 and score -inf. Where two labels score the same, the one with
+    the lower id comes first, so that a ranking is a function of the scores alone.
+
+    Attributes:
+        ids: (Q, K) int64, labels in [0, L), or -1.
+        scores: (Q, K) float32, not increasing along a row.
+    """
+
+    ids: IntArray
+    scores: FloatArray
+
+    def __post_init__(self) -> None:
+        if self.ids.shape != self.scores.shape or self.ids.ndim != 2:
+            raise ValueError(f"ids {self.ids.shape} and scores {self.scores.shape} must be one (Q, K) shape")
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+    @property
+    def k(self) -> int:
+        """Labels a query, K."""
+        return int(self.ids.shape[1])
+
+    def first(self, k: int) -> TopK:
+        """The k best of each row."""
+        return TopK(self.ids[:, :k], self.scores[:, :k])
+
+
+def rank(ids: IntArray, scores: FloatArray, k: int) -> TopK:
+    """Rank (Q, C) candidates: the k best of each row, lower label first on a tie, candidates -1 never.
+
+    Args:
+        ids: (Q, C) int64 label ids; -1 marks an empty place. An id must not occur twice in a row.
+        scores: (Q, C) float32; an entry of -inf is never ranked.
+        k: places to fill; rows with fewer candidates are padded.
+    """
+    scores = np.where(ids < 0, -np.inf, scores).astype(np.float32, copy=False)
+    order = np.lexsort((ids, -scores), axis=1)[:, :k]
+    ranked_ids = np.take_along_axis(ids, order, axis=1)
+    ranked_scores = np.take_along_axis(scores, order, axis=1)
+    ranked_ids = np.where(np.isneginf(ranked_scores), -1, ranked_ids)
+    missing = k - ranked_ids.shape[1]
+    if missing > 0:
+        ranked_ids = np.pad(ranked_ids, ((0, 0), (0, missing)), constant_values=-1)
+        ranked_scores = np.pad(ranked_scores, ((0, 0), (0, missing)), constant_values=-np.inf)
+    return TopK(ranked_ids.astype(np.int64, copy=False), ranked_scores)
