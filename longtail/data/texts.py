@@ -88,7 +88,7 @@ class Texts:
         return Texts(self.uids.take(rows), {name: column.take(rows) for name, column in self.fields.items()})
 
     def joined(self, fields: Sequence[str]) -> Iterator[str]:
-        """Each text's chosen fields, joined by a space: what an encoder reads. A field that the data lacks is skipped."""
+        """Each text's chosen fields, joined by a space: what an encoder reads. Fields the data lacks are skipped."""
         columns = [self.fields[name] for name in fields if name in self.fields]
         if not columns:
             raise ValueError(f"none of the fields {', '.join(fields)}; there are {', '.join(self.fields)}")
