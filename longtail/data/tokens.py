@@ -1,12 +1,19 @@
-"""Tokens of one batch: what an encoder reads."""
+"""Tokens: tables of them, keyed by content, and what an encoder reads of one batch."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from pathlib import Path
+from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
+
+from longtail.data.ragged import Ragged
+from longtail.data.texts import Texts
+from longtail.topk import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +67,36 @@ class BagTokens:
 
 
 Tokens: TypeAlias = PaddedTokens | BagTokens
+
+
+class Tokenizer(Protocol):
+    """Turns texts into token tables, and rows of a table into tokens of a batch."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the output."""
+
+    def __call__(self, texts: Iterable[str]) -> Ragged:
+        """Tokenise n texts into a table of n rows."""
+
+    def batch(self, table: Ragged, rows: IntArray) -> Tokens:
+        """The tokens of B rows of a table."""
+
+
+def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache: Path | None = None) -> Ragged:
+    """The token table of all texts.
+
+    Args:
+        texts: n texts.
+        fields: which of their fields the encoder reads, joined by a space.
+        tokenizer: makes the tokens.
+        cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once and
+            memory-mapped from then on. None keeps it in memory.
+    """
+    if cache is None:
+        return tokenizer(texts.joined(fields))
+    key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
+    folder = cache / f"tokens-{key[:32]}"
+    if not folder.is_dir():
+        tokenizer(texts.joined(fields)).save(folder)
+    return Ragged.load(folder)

@@ -1,0 +1,1 @@
+"""Who meets whom: which documents share a batch, and which labels their pool holds."""

@@ -1,0 +1,86 @@
+"""Batches, made ahead of the training step."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from longtail.batches.batch import Batch, entries_in_pool
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Draw, Sampler
+from longtail.data.dataset import Split
+from longtail.data.tokens import Tokens
+from longtail.topk import IntArray
+
+Source: TypeAlias = Callable[[IntArray], Tokens]  # the tokens of some rows
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """Makes batches of training documents and their pools.
+
+    The random numbers of a batch come from (seed, epoch, step) alone: an epoch is the same for any number of workers,
+    and can be taken up at any step.
+
+    Attributes:
+        split: the training documents with their true and filtered pairs.
+        sampler: cuts an epoch into batches.
+        pool: draws the labels of a batch.
+        documents: the tokens of documents.
+        labels: the tokens of labels, or None where labels have vectors of their own.
+        seed: of the pools.
+        workers: threads that make batches ahead of the training step (the work is done in NumPy, outside Python's
+            lock for most of it).
+        rank: which of ``world`` processes this is; it sees every ``world``-th batch.
+        world: the number of processes.
+    """
+
+    split: Split
+    sampler: Sampler
+    pool: Pool
+    documents: Source
+    labels: Source | None
+    seed: int
+    workers: int = 1
+    rank: int = 0
+    world: int = 1
+
+    def steps(self) -> int:
+        """Batches an epoch of this process."""
+        return len(range(self.rank, self.sampler.steps(), self.world))
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch, from step ``start`` on."""
+        draws = enumerate(islice(self.sampler.epoch(epoch), self.rank, None, self.world))
+        wanted = islice(draws, start, None)
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="batches") as executor:
+            ahead: deque[Future[Batch]] = deque()
+            for step, draw in wanted:
+                ahead.append(executor.submit(self._batch, draw, epoch, step))
+                if len(ahead) > 2 * self.workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def _batch(self, draw: Draw, epoch: int, step: int) -> Batch:
+        generator = np.random.default_rng([self.seed, epoch, step, self.rank])
+        label_ids = np.union1d(self.pool(draw.rows, generator), draw.label_ids)
+        filtered = self.split.filtered
+        mask = np.ones((len(draw.rows), len(label_ids)), bool)
+        if filtered is not None:
+            mask = entries_in_pool(filtered, draw.rows, label_ids) == 0
+        return Batch(
+            rows=torch.from_numpy(draw.rows),
+            documents=self.documents(draw.rows),
+            label_ids=torch.from_numpy(label_ids),
+            labels=None if self.labels is None else self.labels(label_ids),
+            targets=torch.from_numpy(entries_in_pool(self.split.targets, draw.rows, label_ids)),
+            mask=torch.from_numpy(mask),
+        )

@@ -1,0 +1,44 @@
+"""Which labels the documents of a batch are scored against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.data.sparse import CSR, gather
+from longtail.topk import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The labels of a batch: positives of its documents, and labels drawn at random.
+
+    What is a positive in the pool for one document is a negative for the others (in-batch negatives), except where it
+    is true for them as well: `longtail.batches.batch.entries_in_pool` marks every true pair.
+
+    Attributes:
+        targets: (N, L) true pairs.
+        positives: how many positives of each document are drawn, with replacement; None takes all of them.
+        random: how many labels are drawn from all L, uniformly, on top.
+    """
+
+    targets: CSR
+    positives: int | None = 1
+    random: int = 0
+
+    def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
+        """The pool of a batch: (P,) label ids, ascending, each once."""
+        extra = generator.integers(self.targets.shape[1], size=self.random)
+        return np.unique(np.concatenate([self._positives(rows, generator), extra])).astype(np.int64)
+
+    def _positives(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
+        if self.positives is None:
+            positions, _ = gather(self.targets.indptr, rows)
+        else:
+            starts, ends = self.targets.indptr[rows], self.targets.indptr[rows + 1]
+            some = np.flatnonzero(ends > starts)
+            starts, counts = starts[some, None], (ends - starts)[some, None]
+            draws = generator.random((len(some), self.positives))
+            positions = (starts + (draws * counts).astype(np.int64)).ravel()  # (B * positives,)
+        return np.asarray(self.targets.indices[positions], np.int64)

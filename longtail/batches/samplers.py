@@ -1,0 +1,149 @@
+"""Which documents share a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from longtail.batches.clusters import balanced_clusters
+from longtail.data.sparse import CSR
+from longtail.topk import FloatArray, IntArray
+
+
+class Draw(NamedTuple):
+    """One batch before its pool is made.
+
+    Attributes:
+        rows: (B,) int64 documents, each once.
+        label_ids: (Q,) int64 labels that must be in the pool, on top of those that the pool draws.
+    """
+
+    rows: IntArray
+    label_ids: IntArray
+
+
+class Sampler(Protocol):
+    """Cuts an epoch into batches; the same (seed, epoch) gives the same batches."""
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+
+    def epoch(self, epoch: int) -> Iterator[Draw]:
+        """The batches of an epoch."""
+
+
+_NO_LABELS = np.zeros(0, np.int64)
+
+
+def _cut(order: IntArray, size: int) -> Iterator[Draw]:
+    """Equal batches of about ``size`` rows, so that no epoch ends with a tiny one."""
+    for rows in np.array_split(order, _steps(len(order), size)):
+        yield Draw(rows, _NO_LABELS)
+
+
+def _steps(n: int, size: int) -> int:
+    return max(1, round(n / size))
+
+
+class Clustered:
+    """Batches of near documents (NGAME): whole clusters in random order, cut at the batch size.
+
+    It starts with a cluster a document, which is a plain shuffle; `regroup` puts near documents into clusters.
+
+    Args:
+        documents: N, how many there are.
+        size: about how many documents a batch has; an epoch is cut into equal parts.
+        seed: of the order.
+    """
+
+    def __init__(self, documents: int, size: int, *, seed: int) -> None:
+        self._size, self._seed = size, seed
+        self._clusters = np.arange(documents, dtype=np.int64)
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return _steps(len(self._clusters), self._size)
+
+    def epoch(self, epoch: int) -> Iterator[Draw]:
+        """Every document once: clusters in random order, and in random order within a cluster."""
+        generator = np.random.default_rng([self._seed, epoch])
+        place = generator.permutation(int(self._clusters.max(initial=0)) + 1)
+        within = generator.random(len(self._clusters))
+        yield from _cut(np.lexsort((within, place[self._clusters])), self._size)
+
+    def regroup(self, vectors: FloatArray, size: int, *, device: torch.device, epoch: int) -> None:
+        """Cluster the documents anew.
+
+        Args:
+            vectors: (N, D) float32 unit rows, the current embeddings of the documents.
+            size: the most documents of a cluster; 1 goes back to a plain shuffle.
+            device: where the clusters are computed.
+            epoch: seeds the first centres, with the sampler's seed.
+        """
+        generator = np.random.default_rng([self._seed, epoch, 1])
+        self._clusters = balanced_clusters(vectors, size, generator=generator, device=device)
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """The clusters, for a checkpoint."""
+        return {"clusters": torch.from_numpy(self._clusters)}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        """Take the clusters back from a checkpoint."""
+        self._clusters = state["clusters"].numpy()
+
+
+class Shuffled:
+    """Batches of documents in random order; every document once an epoch.
+
+    Args:
+        documents: N, how many there are.
+        size: about how many documents a batch has; an epoch is cut into equal parts.
+        seed: of the order.
+    """
+
+    def __init__(self, documents: int, size: int, *, seed: int) -> None:
+        self._documents, self._size, self._seed = documents, size, seed
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return _steps(self._documents, self._size)
+
+    def epoch(self, epoch: int) -> Iterator[Draw]:
+        """Every document once, in the order of (seed, epoch)."""
+        generator = np.random.default_rng([self._seed, epoch])
+        yield from _cut(generator.permutation(self._documents), self._size)
+
+
+class ByLabel:
+    """Batches over labels (SiameseXML): every label once an epoch, each with one of its documents.
+
+    Source: SiameseXML (Dahiya et al., 2021), section 4: with labels as the points of an epoch, rare labels are seen as
+    often as frequent ones. A document that two labels of a batch draw is in it once; a label without documents is left
+    out.
+
+    Args:
+        targets: (N, L) true pairs.
+        size: about how many labels a batch has.
+        seed: of the order and of the documents drawn.
+    """
+
+    def __init__(self, targets: CSR, size: int, *, seed: int) -> None:
+        by_label = targets.T.tocsr()
+        self._documents, self._offsets = by_label.indices.astype(np.int64), by_label.indptr.astype(np.int64)
+        self._labels = np.flatnonzero(np.diff(self._offsets)).astype(np.int64)
+        self._size, self._seed = size, seed
+
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return _steps(len(self._labels), self._size)
+
+    def epoch(self, epoch: int) -> Iterator[Draw]:
+        """Every label that has a document once, in the order of (seed, epoch)."""
+        generator = np.random.default_rng([self._seed, epoch])
+        for labels in np.array_split(generator.permutation(self._labels), self.steps()):
+            starts, ends = self._offsets[labels], self._offsets[labels + 1]
+            drawn = self._documents[starts + (generator.random(len(labels)) * (ends - starts)).astype(np.int64)]
+            yield Draw(np.unique(drawn), labels)

@@ -1,0 +1,67 @@
+"""Token tables: the tokens of many texts, row after row in flat arrays that can be memory-mapped."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from longtail.data.sparse import gather
+from longtail.topk import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Rows of differing length.
+
+    Attributes:
+        ids: (F,) int32 token or feature ids, row after row.
+        offsets: (n + 1,) int64; row i holds ``ids[offsets[i]:offsets[i + 1]]``.
+        weights: (F,) float32, or (0,) where the tokeniser gives none.
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: IntArray
+    weights: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:
+        """One table of all rows of the parts, in order."""
+        ends = np.cumsum([0, *(len(part.ids) for part in parts)])
+        offsets = [part.offsets[1:] + end for part, end in zip(parts, ends, strict=False)]
+        return cls(
+            np.concatenate([np.zeros(0, np.int32), *(part.ids for part in parts)]),
+            np.concatenate([np.zeros(1, np.int64), *offsets]),
+            np.concatenate([np.zeros(0, np.float32), *(part.weights for part in parts)]),
+        )
+
+    def take(self, rows: IntArray) -> Ragged:
+        """The rows at ``rows`` (any order, repeats allowed)."""
+        positions, counts = gather(self.offsets, rows)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        return Ragged(self.ids[positions], offsets, self.weights[positions] if len(self.weights) else self.weights)
+
+    def save(self, folder: Path) -> None:
+        """Write the arrays as ``.npy`` files; the folder appears whole or not at all."""
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tokens-"))
+        for name in self.__slots__:
+            np.save(temporary / f"{name}.npy", getattr(self, name))
+        try:
+            os.rename(temporary, folder)  # noqa: PTH104  (fails on a folder that is there, which Path.replace would too)
+        except OSError:  # another process was first: its table has the same key, so the same content
+            shutil.rmtree(temporary)
+
+    @classmethod
+    def load(cls, folder: Path) -> Ragged:
+        """Open a saved table, memory-mapped and read-only."""
+        return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls.__slots__))

@@ -1,0 +1,1 @@
+"""Things with parameters: encoders of text, and the vectors of labels."""

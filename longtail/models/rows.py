@@ -1,0 +1,78 @@
+"""Reading a large table by rows, with gradients that hold just those rows.
+
+Both functions give the table a coalesced sparse gradient, so that neither the backward pass nor the optimiser sorts,
+adds up or touches a row that the batch did not read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from longtail.data.tokens import BagTokens
+
+
+def _row_gradient(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
+    """The sparse gradient of a table: ``values`` (U, D) at the distinct ascending ``rows`` (U,)."""
+    return torch.sparse_coo_tensor(rows[None], values, shape, is_coalesced=True, check_invariants=False)
+
+
+class _Rows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, ids: Tensor) -> Tensor:
+        ctx.save_for_backward(ids)
+        ctx.shape = table.shape
+        return table.index_select(0, ids)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        return _row_gradient(ids, gradient, ctx.shape), None
+
+
+class _BagSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, tokens: BagTokens) -> Tensor:
+        ctx.tokens, ctx.shape = tokens, table.shape
+        return _weighted_sums(table, tokens.ids, tokens.offsets, tokens.weights)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        tokens = ctx.tokens
+        by_feature = (tokens.feature_bags, tokens.feature_offsets, tokens.feature_weights)
+        return _row_gradient(tokens.features, _weighted_sums(gradient.contiguous(), *by_feature), ctx.shape), None
+
+
+def _weighted_sums(table: Tensor, ids: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
+    return F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
+
+def rows(table: Tensor, ids: Tensor) -> Tensor:
+    """``table[ids]`` for distinct ascending ids.
+
+    Args:
+        table: (V, D) parameter.
+        ids: (U,) int64, ascending, each once (as `longtail.batches.Batch.label_ids` is).
+
+    Returns:
+        (U, D).
+    """
+    return _Rows.apply(table, ids)  # type: ignore[no-any-return, no-untyped-call]
+
+
+def bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
+    """Each bag's weighted sum of table rows: out[b] = sum over the features f of bag b of weight[b, f] table[f].
+
+    The backward pass is the same kernel over the transposed bags, which the tokens carry.
+
+    Args:
+        table: (V, D) parameter.
+        tokens: B bags.
+
+    Returns:
+        (B, D); zeros for an empty bag.
+    """
+    return _BagSum.apply(table, tokens)  # type: ignore[no-any-return, no-untyped-call]

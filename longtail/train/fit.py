@@ -1,0 +1,138 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from longtail.batches.batch import Batch
+from longtail.batches.loader import Loader
+from longtail.errors import LongtailError
+from longtail.train.run import Run, Stateful
+
+Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
+Schedule: TypeAlias = Callable[[int, int], float]
+
+
+def linear(warmup: int) -> Schedule:
+    """The learning rate's factor: it rises to 1 over the first ``warmup`` steps, and falls to 0 at the last step."""
+
+    def factor(step: int, steps: int) -> float:
+        rise = (step + 1) / max(1, min(warmup, steps))
+        return min(rise, (steps - step) / max(1, steps - min(warmup, steps)))
+
+    return factor
+
+
+def fit(
+    objective: Objective,
+    batches: Loader,
+    optimizer: torch.optim.Optimizer,
+    *,
+    run: Run,
+    stage: str,
+    modules: Mapping[str, nn.Module],
+    epochs: int,
+    seed: int,
+    schedule: Schedule,
+    before_epoch: Callable[[int], None] | None = None,
+    others: Mapping[str, Stateful] | None = None,
+) -> None:
+    """Train one stage: the sum of the objective's terms is minimised, step by step.
+
+    A stage that the run's folder holds finished is loaded, one that it holds half-done goes on where its checkpoint
+    stands; on a CPU the parameters are then bit-equal to those of a run that was never stopped.
+
+    Args:
+        objective: gives the loss terms of a batch by name; their weights are in them.
+        batches: makes the batches.
+        optimizer: of the modules' parameters. This is the only place of the library that calls its step.
+        run: where checkpoints and the log go.
+        stage: the name of the stage, unique in its run.
+        modules: what is trained, by name; kept when the stage is finished.
+        epochs: passes over the sampler's epoch.
+        seed: every step's random numbers (dropout) come from (seed, stage, epoch, step).
+        schedule: the factor of the learning rate at a step out of so many steps.
+        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that is about to begin.
+        others: what else is part of a checkpoint, by name: samplers and miners with a state.
+
+    Raises:
+        LongtailError: a term is not finite; the step is not taken, and the last checkpoint stays.
+    """
+    state = {"optimizer": optimizer, **(others or {})}
+    position = run.restore(stage, modules, state)
+    if position.get("done"):
+        return
+    device = next(parameter.device for module in modules.values() for parameter in module.parameters())
+    steps = batches.steps()
+    first_epoch, first_step = position.get("epoch", 0), position.get("step", 0)
+    run.log.start(stage, steps=epochs * steps, done=first_epoch * steps + first_step)
+    for module in modules.values():
+        module.train()
+    try:
+        for epoch in range(first_epoch, epochs):
+            start = first_step if epoch == first_epoch else 0
+            if start == 0 and before_epoch is not None:
+                before_epoch(epoch)
+            for step, batch in enumerate(batches.epoch(epoch, start), start):
+                set_learning_rate(optimizer, schedule(epoch * steps + step, epochs * steps))
+                terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
+                run.log.step(terms, len(batch.rows))
+                if step + 1 < steps:
+                    run.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
+            run.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)
+            if epoch + 1 < epochs:
+                run.checkpoint(stage, modules, state, {"epoch": epoch + 1, "step": 0})
+    finally:
+        run.log.stop()
+    run.finish(stage, modules)
+
+
+def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
+    """One step: terms, their check, gradients, update. Returns the values of the terms."""
+    with torch.random.fork_rng(devices=[batch.rows.device] if batch.rows.is_cuda else []):
+        torch.manual_seed(seed)
+        terms = objective(batch)
+        values = {name: float(term.detach()) for name, term in terms.items()}
+        for name, value in values.items():
+            if not abs(value) < float("inf"):
+                raise LongtailError(
+                    f"the loss term {name} is {value}; the step was not taken; lower the learning rate, and look for "
+                    "texts without any known token (longtail data check)"
+                )
+        optimizer.zero_grad(set_to_none=True)
+        torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return values
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
+    """Set each group's learning rate to ``factor`` times the one it was made with."""
+    for group in optimizer.param_groups:
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+
+def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim.Optimizer, *, steps: int = 3) -> float:
+    """The time of a training step, from a few steps that change nothing (learning rate 0, moments forgotten)."""
+    device = optimizer.param_groups[0]["params"][0].device
+    set_learning_rate(optimizer, 0.0)
+    times = []
+    ready = time.monotonic()
+    for batch in islice(batches.epoch(0), steps + 1):
+        take_step(objective, batch.to(device), optimizer, seed=0)
+        times.append(time.monotonic() - ready)
+        ready = time.monotonic()
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.state.clear()
+    set_learning_rate(optimizer, 1.0)
+    return min(times[1:] or times)
+
+
+def _step_seed(seed: int, stage: str, epoch: int, step: int) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed} {stage} {epoch} {step}".encode()).digest()[:7], "big")

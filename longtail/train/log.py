@@ -1,0 +1,129 @@
+"""What a run says of itself: lines of ``metrics.jsonl``, and a progress bar."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+
+class Log:
+    """Keeps a run's log file and shows its progress.
+
+    Args:
+        path: of the log, one JSON object a line; None keeps no log.
+        console: where progress is shown; None shows nothing. On something that is no terminal, each epoch is a line.
+    """
+
+    def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
+        self._path, self.console = path, console
+        self._progress: Progress | None = None
+        self._stage = ""
+        self._sums: dict[str, float] = {}
+        self._steps = self._rows = 0
+        self._since = time.monotonic()
+
+    def write(self, **fields: Any) -> None:
+        """Append one line."""
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(fields) + "\n")
+
+    def _rewind(self, stage: str, step: int) -> None:
+        """Drop the lines of a stage that lie beyond ``step``, where a resumed run starts again."""
+        if self._path is None or not self._path.exists():
+            return
+        kept = []
+        for line in self._path.read_text(encoding="utf-8").splitlines():
+            try:
+                fields = json.loads(line)
+            except json.JSONDecodeError:
+                continue  # the line that a crash cut off
+            if fields.get("stage") != stage or fields.get("step", 0) <= step:
+                kept.append(line)
+        self._path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+
+    def start(self, stage: str, *, steps: int, done: int) -> None:
+        """Begin to show a stage of so many steps, of which some are done."""
+        self._stage = stage
+        if not done:
+            self._sums, self._steps, self._rows, self._since = {}, 0, 0, time.monotonic()
+        self._rewind(stage, done)
+        if self.console is not None and self.console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TextColumn("{task.fields[terms]}", style="cyan"),
+                TimeElapsedColumn(),
+                TextColumn("left"),
+                TimeRemainingColumn(),
+            )
+            self._progress = Progress(*columns, console=self.console)
+            self._progress.start()
+            self._progress.add_task(stage, total=steps, completed=done, rate="", terms="")
+
+    def step(self, terms: Mapping[str, float], rows: int) -> None:
+        """Count one step: its loss terms and its number of documents."""
+        for name, value in terms.items():
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._steps += 1
+        self._rows += rows
+        if self._progress is not None:
+            task = self._progress.task_ids[0]
+            self._progress.update(task, advance=1, rate=f"{self._rate():,.0f} rows/s", terms=_terms(self._means()))
+
+    def epoch(self, epoch: int, epochs: int, step: int, **fields: Any) -> None:
+        """Close an epoch: its mean loss terms and its rate go to the log."""
+        seconds = time.monotonic() - self._since
+        means, rate = self._means(), self._rate()
+        self.write(
+            stage=self._stage,
+            epoch=epoch,
+            step=step,
+            seconds=round(seconds, 3),
+            rows_per_second=round(rate, 1),
+            terms={name: round(value, 6) for name, value in means.items()},
+            **fields,
+        )
+        if self.console is not None and self._progress is None:
+            left = seconds * (epochs - epoch)
+            line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {_terms(means)}, {left:.0f} s left"
+            self.console.print(line, highlight=False)
+        self._sums, self._steps, self._rows, self._since = {}, 0, 0, time.monotonic()
+
+    def stop(self) -> None:
+        """Take the progress bar down."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def say(self, text: str) -> None:
+        """Print a line, above the progress bar."""
+        if self.console is not None:
+            self.console.print(text, highlight=False)
+
+    def _means(self) -> dict[str, float]:
+        return {name: value / max(self._steps, 1) for name, value in self._sums.items()}
+
+    def _rate(self) -> float:
+        return self._rows / max(time.monotonic() - self._since, 1e-9)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The running means of the epoch, for a checkpoint."""
+        return {"sums": self._sums, "steps": self._steps, "rows": self._rows, "seconds": time.monotonic() - self._since}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take the running means back from a checkpoint."""
+        self._sums, self._steps, self._rows = dict(state["sums"]), state["steps"], state["rows"]
+        self._since = time.monotonic() - state["seconds"]
+
+
+def _terms(means: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in means.items())
