@@ -57,11 +57,11 @@ def triplet(
     if positives is not None:
         pairs = _lowest(pairs, scores, positives)
     highest, columns = hide(scores, mask & (targets == 0)).topk(min(negatives, scores.shape[1]))  # (B, M)
-    exists = highest > torch.finfo(highest.dtype).min  # (B, M)
+    exists = highest != torch.finfo(highest.dtype).min  # (B, M)
 
     positive, negative = _pick(scores, pairs, columns)  # (E,), (B, M)
     gaps = negative[pairs.rows] - positive[:, None] + margin  # (E, M)
-    violates = exists[pairs.rows] & (gaps > 0)
+    violates = exists[pairs.rows] & ~(gaps <= 0)  # a gap that is not a number must show
     logits = torch.where(violates, negative[pairs.rows] / temperature, 0)
     weighed = violates if satisfied == "excluded" else exists[pairs.rows]
     weights = logits.masked_fill(~weighed, torch.finfo(logits.dtype).min).softmax(1)  # (E, M)

@@ -103,7 +103,7 @@ def test_masked_pairs_have_no_influence_and_no_gradient(loss: Loss) -> None:
     value, gradient = with_grad(loss, scores, targets, mask)
     assert (gradient[~mask] == 0).all()
     assert gradient.abs().sum() > 0
-    for other in (-1e4, 1e4, 0.0):
+    for other in (-1e4, 0.0, float("inf"), float("nan")):
         changed = scores.masked_fill(~mask, other)
         changed_targets = torch.where(mask, targets, 1 - targets)
         torch.testing.assert_close(with_grad(loss, changed, changed_targets, mask), (value, gradient), rtol=0, atol=0)
@@ -116,6 +116,14 @@ def test_finite_at_large_scores(loss: Loss, scale: float) -> None:
     value, gradient = with_grad(loss, scores.sign().float() * scale, targets, mask)
     assert torch.isfinite(value)
     assert torch.isfinite(gradient).all()
+
+
+@every_loss
+def test_a_seen_score_that_is_not_a_number_shows(loss: Loss) -> None:
+    for label in (0, 1, 2):  # row 0 has positives and negatives among them
+        scores, targets, mask = pool()
+        scores[0, label], mask[0, label] = float("nan"), True
+        assert torch.isnan(loss(scores, targets, mask))
 
 
 @every_loss
