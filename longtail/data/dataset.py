@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from longtail.data.graph import Graph
-from longtail.data.sparse import CSR, csr_of_lists
+import numpy as np
+
+from longtail.data.filters import identity_pairs, proposed_pairs, union
+from longtail.data.folder import FIELDS, Folder, Side
+from longtail.data.graph import Graph, write_graph
+from longtail.data.manifest import NAME
+from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry
+from longtail.data.split import rows_to_hold_out
 from longtail.data.texts import Texts
+from longtail.data.writing import new_folder, write_json, write_lines, write_pairs
+from longtail.errors import BadInput
+from longtail.topk import BoolArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.documents)
 
+    def take(self, rows: IntArray) -> Split:
+        """The documents at ``rows``, with their targets and filtered pairs."""
+        filtered = None if self.filtered is None else self.filtered[rows]
+        return Split(self.documents.take(rows), self.targets[rows], filtered)
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -50,6 +66,7 @@ class Dataset:
         propensity: A and B, or None where ``dataset.json`` does not give them (no PSP can be computed then).
         licence: of the data, as ``dataset.json`` says.
         description: one sentence.
+        folder: it was read from; None where it was made in memory.
     """
 
     name: str
@@ -60,6 +77,7 @@ class Dataset:
     propensity: Propensity | None = None
     licence: str = ""
     description: str = ""
+    folder: Path | None = None
 
     @classmethod
     def from_texts(cls, documents: Sequence[str], targets: Sequence[Sequence[int]], labels: Sequence[str]) -> Dataset:
@@ -69,5 +87,146 @@ class Dataset:
             documents: N texts.
             targets: N lists of label ids in [0, L).
             labels: L texts.
+
+        Raises:
+            BadInput: there are more or fewer lists than documents, or an id is not in [0, L).
         """
+        if len(targets) != len(documents):
+            problem = f"expected one list of label ids a document, found {len(targets)} for {len(documents)} documents"
+            raise BadInput("targets", problem, remedy="give [] to a document without labels")
+        for i, row in enumerate(targets):
+            for j in row:
+                if not isinstance(j, (int, np.integer)) or not 0 <= j < len(labels):
+                    problem = f"label id {j!r} of document {i} is not an integer in [0, {len(labels)})"
+                    raise BadInput("targets", problem, remedy="ids are positions in the list of labels, from 0")
         return cls("lists", Split(Texts.of(documents), csr_of_lists(targets, len(labels))), Texts.of(labels))
+
+    @classmethod
+    def read(
+        cls,
+        folder: str | Path,
+        *,
+        fields: Collection[str] = FIELDS,
+        test: bool = True,
+        graphs: Collection[str] | None = None,
+    ) -> Dataset:
+        """Read a data set folder, in either layout of the XMC repository (``docs/data.md``).
+
+        Args:
+            folder: with ``trn.json.gz``, ``lbl.json.gz`` and what else it has, or ``trn_X_Y.txt`` and ``raw_data/``.
+            fields: texts to keep; ``("title",)`` leaves the content out.
+            test: whether to read the test split, if there is one.
+            graphs: names of the graphs to read; all of them by default.
+
+        Raises:
+            BadInput: something in the folder is not as it must be; the first problem, by file and line.
+        """
+        source = Folder.open(Path(folder))
+        manifest = source.manifest
+        names = manifest.graphs if graphs is None else graphs
+        if unknown := set(names) - set(manifest.graphs):
+            known = ", ".join(manifest.graphs) or "none"
+            raise BadInput(folder, f"has no graph {', '.join(sorted(unknown))}", remedy=f"its graphs are: {known}")
+        labels = source.labels(fields)
+
+        def split(side: Side) -> Split:
+            documents, targets = source.documents(side, len(labels), fields)
+            return Split(documents, targets, source.filtered(side, targets.shape))
+
+        train = split("train")
+        return cls(
+            name=manifest.name,
+            train=train,
+            labels=labels,
+            test=split("test") if test and source.has("test") else None,
+            graphs={name: source.graph(name, len(train), len(labels)) for name in names},
+            propensity=None if manifest.A is None or manifest.B is None else Propensity(manifest.A, manifest.B),
+            licence=manifest.licence,
+            description=manifest.description,
+            folder=Path(folder),
+        )
+
+    def write(self, folder: str | Path) -> None:
+        """Write a data set folder, as JSON lines; it appears whole or not at all.
+
+        Raises:
+            BadInput: the folder is there already, and not empty.
+        """
+        with new_folder(Path(folder)) as path:
+            write_json(path / "lbl.json.gz", _records(self.labels))
+            for split, short, side in ((self.train, "trn", "train"), (self.test, "tst", "test")):
+                if split is not None:
+                    write_json(path / f"{short}.json.gz", _records(split.documents, split.targets))
+                    if split.filtered is not None:
+                        write_pairs(path / f"filter_labels_{side}.txt", split.filtered)
+            content = {
+                "name": self.name,
+                "description": self.description,
+                "licence": self.licence,
+                "propensity": self.propensity and {"A": self.propensity.A, "B": self.propensity.B},
+                "encoding": "utf-8",
+                "graphs": {name: write_graph(path, name, graph) for name, graph in self.graphs.items()},
+            }
+            write_lines(
+                path / NAME,
+                [json.dumps({key: value for key, value in content.items() if value or key == "graphs"}, indent=1)],
+            )
+
+    def holdout(self, rows: int, seed: int) -> tuple[Dataset, Split]:
+        """Cut a validation split out of the training documents.
+
+        Rows all of whose labels keep another training row are preferred (`rows_to_hold_out`). They become like test
+        documents: they have no edges in the graphs, also where they are labels, and where the data set has a filter,
+        their reciprocal pairs are in it.
+
+        Args:
+            rows: how many, in [1, N).
+            seed: of the draw.
+
+        Returns:
+            The data set without these rows, and these rows.
+        """
+        out = rows_to_hold_out(self.train.targets, rows, seed)
+        kept = np.setdiff1d(np.arange(len(self.train)), out)
+        train, held = self.train.take(kept), self.train.take(out)
+        if held.filtered is not None:
+            held = replace(held, filtered=union(held.filtered, proposed_pairs(held, train, self.labels)))
+        themselves = np.bincount(identity_pairs(held.documents, self.labels).indices, minlength=len(self.labels)) > 0
+
+        def cut(graph: Graph) -> Graph:
+            label = None if graph.label is None else _without_rows(graph.label, themselves)
+            return Graph(graph.nodes, None if graph.train is None else graph.train[kept], label)
+
+        graphs = {name: cut(graph) for name, graph in self.graphs.items()}
+        return replace(self, train=train, graphs=graphs), held
+
+    def fingerprint(self) -> dict[str, str]:
+        """SHA-256 of each part, in hexadecimal: what a run was trained on."""
+        parts = {"labels": self.labels.digest()}
+        for side, split in (("train", self.train), ("test", self.test)):
+            if split is not None:
+                parts |= {f"{side}.documents": split.documents.digest(), f"{side}.targets": digest(split.targets)}
+                if split.filtered is not None:
+                    parts[f"{side}.filtered"] = digest(split.filtered)
+        for name, graph in self.graphs.items():
+            parts[f"graph.{name}.nodes"] = graph.nodes.digest()
+            edges = {"train": graph.train, "label": graph.label}
+            parts |= {f"graph.{name}.{side}": digest(matrix) for side, matrix in edges.items() if matrix is not None}
+        return parts
+
+
+def _records(texts: Texts, targets: CSR | None = None) -> Iterator[dict[str, object]]:
+    """The JSON lines of documents or labels."""
+    for i, (uid, *values) in enumerate(zip(texts.uids, *texts.fields.values(), strict=True)):
+        record: dict[str, object] = {"uid": uid} if uid else {}
+        record |= dict(zip(texts.fields, values, strict=True))
+        if targets is not None:
+            ids = targets.indices[targets.indptr[i] : targets.indptr[i + 1]].tolist()
+            record |= {"target_ind": ids, "target_rel": [1.0] * len(ids)}
+        yield record
+
+
+def _without_rows(matrix: CSR, rows: BoolArray) -> CSR:
+    """A matrix with some rows emptied."""
+    kept = ~rows[row_of_entry(matrix)]
+    return csr(row_of_entry(matrix)[kept], matrix.indices[kept], matrix.shape, matrix.data[kept])

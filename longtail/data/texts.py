@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,12 +29,10 @@ class Strings:
     @classmethod
     def of(cls, strings: Iterable[str]) -> Strings:
         """Collect strings from an iterable, which is read once."""
-        blob = bytearray()
-        ends = [0]
+        collector = Collector()
         for text in strings:
-            blob += text.encode("utf-8", "surrogatepass")
-            ends.append(len(blob))
-        return cls(np.frombuffer(bytes(blob), np.uint8), np.asarray(ends, np.int64))
+            collector.add(text)
+        return collector.strings()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -55,7 +54,29 @@ class Strings:
 
     def digest(self) -> str:
         """SHA-256 of the content, in hexadecimal."""
-        return hashlib.sha256(self.offsets.tobytes() + self.blob.tobytes()).hexdigest()
+        state = hashlib.sha256(np.ascontiguousarray(self.offsets).data)
+        state.update(np.ascontiguousarray(self.blob).data)
+        return state.hexdigest()
+
+
+class Collector:
+    """Grows a `Strings` one text at a time; no text is held twice."""
+
+    def __init__(self) -> None:
+        self._blob = bytearray()
+        self._ends = array("q", [0])
+
+    def add(self, text: str) -> None:
+        """Append one string."""
+        self._blob += text.encode("utf-8", "surrogatepass")
+        self._ends.append(len(self._blob))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def strings(self) -> Strings:
+        """What was collected, without a copy; nothing can be added any more."""
+        return Strings(np.frombuffer(self._blob, np.uint8), np.frombuffer(self._ends, np.int64))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,94 @@
+"""Identity and reciprocal pairs: predictions that are neither right nor wrong where labels are documents too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from longtail.data.sparse import CSR
+from longtail.data.texts import Strings, Texts
+
+if TYPE_CHECKING:
+    from longtail.data.dataset import Dataset, Split
+
+
+def matches(left: Strings, right: Strings) -> CSR:
+    """(n, m) CSR of ones: which strings are equal. The empty string equals none. One pass over each side."""
+    groups: dict[str, int] = {}
+    of_right = np.fromiter(
+        (groups.setdefault(text, len(groups)) if text else -1 for text in right), np.int64, len(right)
+    )
+    of_left = np.fromiter((groups.get(text, -1) for text in left), np.int64, len(left))
+    return _ones(_one_hot(of_left, len(groups)) @ _one_hot(of_right, len(groups)).T)
+
+
+def identity_pairs(documents: Texts, labels: Texts) -> CSR:
+    """(n, L) CSR of ones: document i *is* label l.
+
+    They are the same where they have the same uid, or, where documents or labels have no uids at all, the same title.
+
+    Args:
+        documents: n of them.
+        labels: L of them.
+    """
+    if len(documents.uids.blob) and len(labels.uids.blob):
+        return matches(documents.uids, labels.uids)
+    return matches(documents.fields["title"], labels.fields["title"])
+
+
+def reciprocal_pairs(itself: CSR, train_itself: CSR, train_targets: CSR) -> CSR:
+    """(n, L) CSR of ones: pairs (i, l) of which training holds the way back, from item l to the label that i is.
+
+    Args:
+        itself: (n, L) the identity pairs of some documents, `identity_pairs`.
+        train_itself: (N, L) the identity pairs of the training documents.
+        train_targets: (N, L) the labels of the training documents.
+    """
+    return _ones(itself @ train_targets.T @ train_itself)
+
+
+def proposed_pairs(split: Split, train: Split, labels: Texts) -> CSR:
+    """(n, L) CSR of ones: the identity and reciprocal pairs of a split that are not in its truth.
+
+    Args:
+        split: n documents.
+        train: the training documents, whose pairs are turned round.
+        labels: L of them.
+    """
+    itself = identity_pairs(split.documents, labels)
+    train_itself = itself if split is train else identity_pairs(train.documents, labels)
+    pairs = union(itself, reciprocal_pairs(itself, train_itself, train.targets))
+    return _ones(pairs - pairs.multiply(split.targets))
+
+
+def proposed_filter(dataset: Dataset) -> tuple[CSR, CSR | None]:
+    """The filter that a data set should have, where some of its labels are documents too.
+
+    Returns:
+        train: (N, L) CSR of ones, `proposed_pairs` of the training documents.
+        test: (n, L) CSR of ones, those of the test documents, or None where the data set has no test split.
+    """
+    train, test, labels = dataset.train, dataset.test, dataset.labels
+    return proposed_pairs(train, train, labels), None if test is None else proposed_pairs(test, train, labels)
+
+
+def union(left: CSR, right: CSR) -> CSR:
+    """The pairs of either."""
+    return _ones(left + right)
+
+
+def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:
+    """(n, width) CSR: row i has a one in column ``groups[i]``, or nothing where that is -1."""
+    there = groups >= 0
+    indptr = np.concatenate([[0], np.cumsum(there)])
+    return CSR((np.ones(int(there.sum()), np.float32), groups[there], indptr), shape=(len(groups), width))
+
+
+def _ones(matrix: CSR) -> CSR:
+    """The pattern of a matrix: sorted, float32, every stored entry that is not 0 a one."""
+    matrix = CSR(matrix, dtype=np.float32)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    ones = np.ones(matrix.nnz, np.float32)
+    return CSR((ones, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64)), shape=matrix.shape)
