@@ -1,1 +1,32 @@
 """Extreme multi-label classification: rank the few relevant labels of a text out of 10^4 to 10^8."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from longtail import recipes
+    from longtail.bundle import Bundle, Prediction, load
+    from longtail.data.dataset import Dataset
+    from longtail.errors import LongtailError
+
+__version__ = "0.1.0"
+__all__ = ["Bundle", "Dataset", "LongtailError", "Prediction", "__version__", "load", "recipes"]
+
+_HOMES = {
+    "Bundle": "longtail.bundle",
+    "Dataset": "longtail.data.dataset",
+    "LongtailError": "longtail.errors",
+    "Prediction": "longtail.bundle",
+    "load": "longtail.bundle",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import the public names at their first use, so that ``longtail --help`` does not wait for PyTorch."""
+    if name == "recipes":
+        return import_module("longtail.recipes")
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -66,7 +66,25 @@ class BagTokens:
         return BagTokens(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
 
 
-Tokens: TypeAlias = PaddedTokens | BagTokens
+@dataclass(frozen=True, slots=True)
+class VectorTokens:
+    """B texts that were encoded before: what a classifier on a frozen encoder reads.
+
+    Attributes:
+        values: (B, D) float32.
+    """
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def to(self, device: torch.device) -> VectorTokens:
+        """The same vectors on a device."""
+        return VectorTokens(self.values.to(device, non_blocking=True))
+
+
+Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens
 
 
 class Tokenizer(Protocol):

@@ -24,14 +24,15 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         yield temporary
-        _sync(temporary)
+        sync(temporary)
         temporary.replace(path)
-        _sync(path.parent)
+        sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make sure that what was written to a file or folder is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -53,10 +54,15 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
         state: nested dicts and lists of tensors, numbers, strings and None.
     """
     tensors: dict[str, torch.Tensor] = {}
+    storages: set[int] = set()
 
     def plain(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            tensors[f"t{len(tensors)}"] = value.detach().cpu().contiguous()
+            tensor = value.detach().cpu().contiguous()
+            if tensor.untyped_storage().data_ptr() in storages:  # the file format refuses two names of one memory
+                tensor = tensor.clone()
+            storages.add(tensor.untyped_storage().data_ptr())
+            tensors[f"t{len(tensors)}"] = tensor
             return {"tensor": f"t{len(tensors) - 1}"}
         if isinstance(value, Mapping):
             return {"items": [[key, plain(item)] for key, item in value.items()]}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 
@@ -108,6 +108,11 @@ class Log:
         """Print a line, above the progress bar."""
         if self.console is not None:
             self.console.print(text, highlight=False)
+
+    def show(self, renderable: RenderableType) -> None:
+        """Print a table."""
+        if self.console is not None:
+            self.console.print(renderable)
 
     def _means(self) -> dict[str, float]:
         return {name: value / max(self._steps, 1) for name, value in self._sums.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,8 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from longtail.train.checkpoint import load_state, save_state
+from longtail.errors import BadInput
+from longtail.train.checkpoint import load_state, save_state, write_json
 from longtail.train.log import Log
 
 
@@ -35,12 +37,46 @@ class Run:
         folder: of the run; None keeps everything in memory only.
         log: where it says what it does.
         interval: seconds between checkpoints.
+        dry: stop once the plan is made.
     """
 
     folder: Path | None = None
     log: Log = field(default_factory=Log)
     interval: float = 120.0
+    dry: bool = False
     _last: float = field(default_factory=time.monotonic)
+
+    def describe(self, settings: Mapping[str, Any]) -> None:
+        """Write ``run.json``, or make sure that the one that is there asks for the same.
+
+        Args:
+            settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, and what else helps
+                a reader.
+
+        Raises:
+            BadInput: the folder holds something else.
+        """
+        if self.folder is None or self.dry:
+            return
+        path = self.folder / "run.json"
+        if not path.exists():
+            if self.folder.exists() and any(self.folder.iterdir()):
+                raise BadInput(
+                    self.folder, "expected an empty folder or a run, found other files", remedy="choose another"
+                )
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, settings)
+        found = json.loads(path.read_text(encoding="utf-8"))
+        wanted = json.loads(json.dumps(settings))
+        for part in ("recipe", "arguments", "hashes"):
+            if found[part] != wanted[part]:
+                problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
+                problem += str(_only(wanted[part], found[part]))
+                raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+
+    def begun(self) -> bool:
+        """Whether an earlier process has left a stage, or a part of one."""
+        return self.folder is not None and (self.folder / "stages").is_dir()
 
     def _path(self, stage: str, kind: str) -> Path | None:
         return None if self.folder is None else self.folder / "stages" / f"{stage}{kind}.safetensors"
@@ -84,3 +120,10 @@ class Run:
             save_state(path, {name: module.state_dict() for name, module in modules.items()})
             checkpoint.unlink(missing_ok=True)
         self._last = time.monotonic()
+
+
+def _only(one: Any, other: Any) -> Any:
+    """The part of one value that another does not share: of dicts, the differing items."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {name: value for name, value in one.items() if other.get(name) != value}
+    return one

@@ -1,0 +1,231 @@
+"""A trained model: it ranks labels for texts, and is saved to and opened from a folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+
+from longtail.data.sparse import CSR
+from longtail.data.texts import Strings, Texts
+from longtail.data.tokens import token_table
+from longtail.errors import BadInput
+from longtail.models.bag import BagEncoder
+from longtail.models.encoder import Encoder, embed
+from longtail.models.transformer import TransformerEncoder
+from longtail.search.exact import Exact
+from longtail.search.fuse import Fusion
+from longtail.topk import FloatArray, TopK
+from longtail.train.checkpoint import sync, write_json
+
+_FORMAT = 1
+_BLOCK = 8_192  # texts predicted at a time
+_ENCODERS: Mapping[str, type[BagEncoder] | type[TransformerEncoder]] = {
+    "bag": BagEncoder,
+    "transformer": TransformerEncoder,
+}
+
+
+class Prediction(NamedTuple):
+    """One ranked label of a text.
+
+    Attributes:
+        id: of the label, in [0, L).
+        uid: its identifier in the data set, or an empty string.
+        text: its title.
+        score: higher is better; comparable within one text and one score kind.
+    """
+
+    id: int
+    uid: str
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """An encoder, the vectors of L labels, and how to rank with them.
+
+    Attributes:
+        recipe: the name of the recipe that trained it.
+        encoder: text to unit rows of width D.
+        fields: the fields of a text that the encoder reads.
+        labels: L texts.
+        vectors: (L, D) float32 label vectors by score kind: ``encoder`` (embeddings of the labels' texts), and
+            ``classifier`` where the recipe trains one.
+        fusion: mixes the two; the kind ``fused`` exists where it is given.
+        device: where the encoder is and searches run.
+    """
+
+    recipe: str
+    encoder: Encoder
+    fields: tuple[str, ...]
+    labels: Texts
+    vectors: Mapping[str, FloatArray]
+    fusion: Fusion | None
+    device: torch.device
+    _indexes: dict[str, Exact] = field(default_factory=dict, repr=False)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The score kinds, the best one last: encoder, classifier, fused."""
+        return (*self.vectors, *(["fused"] if self.fusion is not None else []))
+
+    def index(self, kind: str) -> Exact:
+        """The index of a score kind, built at its first use."""
+        if kind not in self.kinds:
+            raise BadInput("kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those")
+        if kind not in self._indexes:
+            table = self.vectors[kind] if kind in self.vectors else self._fused()
+            self._indexes[kind] = Exact(table, device=self.device)
+        return self._indexes[kind]
+
+    def _fused(self) -> FloatArray:
+        assert self.fusion is not None
+        return self.fusion.table(self.vectors["encoder"], self.vectors["classifier"])
+
+    def encode(self, texts: Texts) -> FloatArray:
+        """The (n, D) float32 vectors of n texts."""
+        table = token_table(texts, self.fields, self.encoder.tokenizer)
+        return embed(self.encoder, table, device=self.device)
+
+    def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
+        """Rank labels for encoded texts.
+
+        Args:
+            vectors: (n, D) float32 from `encode`.
+            k: labels a text.
+            kind: the score kind; the best one if left out.
+            exclude: (n, L) pairs that must not be ranked.
+        """
+        kind = kind or self.kinds[-1]
+        if kind == "fused":
+            vectors = np.concatenate([vectors, np.ones((len(vectors), 1), np.float32)], axis=1)
+        return self.index(kind).search(vectors, k, exclude=exclude)
+
+    def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
+        """Rank labels for n texts: `encode`, then `search`."""
+        return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
+
+    def stream(self, texts: Iterable[Mapping[str, str]], k: int, *, kind: str | None = None) -> Iterator[TopK]:
+        """Rank labels for any number of texts, some thousand at a time.
+
+        Args:
+            texts: each with a ``title``, and a ``content`` if the model reads one.
+            k: labels a text.
+            kind: the score kind; the best one if left out.
+        """
+        iterator = iter(texts)
+        while block := list(islice(iterator, _BLOCK)):
+            columns = {name: Strings.of(text.get(name, "") for text in block) for name in self.fields}
+            yield self.rank(Texts(Strings.of([""] * len(block)), columns), k, kind=kind)
+
+    def predict(self, texts: Sequence[str], k: int = 5, *, kind: str | None = None) -> list[list[Prediction]]:
+        """The k best labels of each text, best first.
+
+        Args:
+            texts: plain texts, read as titles.
+            k: labels a text.
+            kind: the score kind; the best one if left out.
+        """
+        tops = self.stream(({"title": text} for text in texts), k, kind=kind)
+        return [row for top in tops for row in self.named(top)]
+
+    def named(self, top: TopK) -> list[list[Prediction]]:
+        """Ranked label ids with their uids, texts and scores; empty places are left out."""
+        title, uid = self.labels.fields["title"], self.labels.uids
+        return [
+            [Prediction(i, uid[i], title[i], score) for i, score in zip(ids, scores, strict=True) if i >= 0]
+            for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
+        ]
+
+    def save(self, folder: Path) -> None:
+        """Write the model; the folder appears whole, or stays as it was."""
+        partial = folder.with_name(f".{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        (partial / "encoder").mkdir(parents=True)
+        self.encoder.save(partial / "encoder")
+        arrays: dict[str, np.ndarray[Any, Any]] = dict(self.vectors)
+        if self.fusion is not None:
+            arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial / "labels.safetensors")
+        with (partial / "labels.jsonl").open("w", encoding="utf-8") as file:
+            for uid, title in zip(self.labels.uids, self.labels.fields["title"], strict=True):
+                file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
+        write_json(partial / "bundle.json", self._card())
+        for path in partial.rglob("*"):
+            sync(path)
+        if folder.exists():
+            shutil.rmtree(folder)
+        partial.rename(folder)
+        sync(folder.parent)
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "format": _FORMAT,
+            "recipe": self.recipe,
+            "encoder": next(name for name, kind in _ENCODERS.items() if isinstance(self.encoder, kind)),
+            "fields": list(self.fields),
+            "labels": len(self.labels),
+            "width": self.encoder.width,
+            "kinds": list(self.kinds),
+        }
+
+    @classmethod
+    def load(cls, folder: Path, *, device: torch.device) -> Bundle:
+        """Open a saved model.
+
+        Args:
+            folder: what `save` wrote.
+            device: where it is to run.
+
+        Raises:
+            BadInput: the folder is no model, or its parts disagree.
+        """
+        path = folder / "bundle.json"
+        if not path.is_file():
+            raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
+        card = json.loads(path.read_text(encoding="utf-8"))
+        if card["format"] != _FORMAT:
+            raise BadInput(path, f"expected format {_FORMAT}, found {card['format']}", remedy="use the longtail that wrote it")
+        arrays = load_file(folder / "labels.safetensors")
+        labels = _read_labels(folder / "labels.jsonl")
+        vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
+        for name, array in vectors.items():
+            if array.shape != (len(labels), card["width"]):
+                problem = f"expected {name} vectors ({len(labels)}, {card['width']}), found {array.shape}"
+                raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
+        encoder = _ENCODERS[card["encoder"]].load(folder / "encoder").to(device).eval()
+        fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
+        return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device)
+
+
+def _read_labels(path: Path) -> Texts:
+    with path.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return Texts.of([row["text"] for row in rows], uids=[row["uid"] for row in rows])
+
+
+def load(run: str | Path, *, device: str = "auto") -> Bundle:
+    """Open the model of a run folder.
+
+    Args:
+        run: the folder that `train` was given as ``--out``.
+        device: a torch device, or ``auto`` for a GPU where there is one.
+    """
+    return Bundle.load(Path(run) / "model", device=choose_device(device))
+
+
+def choose_device(name: str) -> torch.device:
+    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)

@@ -1,0 +1,133 @@
+"""NGAME: a dual encoder on batches of near documents, classifiers on the frozen encoder, and one fused score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from longtail.batches.batch import Batch
+from longtail.batches.loader import Loader
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Clustered
+from longtail.bundle import Bundle, choose_device
+from longtail.data.dataset import Dataset
+from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, read_text, train_classifiers
+from longtail.train.fit import fit, linear
+from longtail.train.optim import AdamW
+from longtail.train.plan import announce
+from longtail.train.run import Run
+
+
+def ngame(
+    dataset: Dataset,
+    *,
+    out: str | Path | Run | None = None,
+    encoder: str = "bag",
+    fields: Sequence[str] = ("title",),
+    width: int = 256,
+    max_length: int = 32,
+    epochs: int = 6,
+    batch: int = 512,
+    random_negatives: int = 512,
+    loss: str = "triplet",
+    learning_rate: float | None = None,
+    warmup: int = 100,
+    cluster_from: int = 2,
+    cluster_every: int = 1,
+    cluster_size: int = 8,
+    classifier_loss: str = "decoupled_softmax",
+    classifier_epochs: int = 10,
+    classifier_learning_rate: float = 1e-3,
+    dropout: float = 0.5,
+    validation: float = 0.05,
+    seed: int = 0,
+    device: str = "auto",
+) -> Bundle:
+    """Train a dual encoder on batches of near documents, then a classifier a label, then the fusion of their scores.
+
+    Source: NGAME (Dahiya et al., 2023). Documents that are near each other share a batch, so that the positives of one
+    are hard negatives of the others, at no cost. The classifiers start from the embeddings of the labels' texts.
+    Departures and their measurements: docs/methods/ngame.md.
+
+    Args:
+        dataset: its training documents and labels; the test split is not read.
+        out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
+        encoder: bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
+        fields: the fields of a text that the encoder reads.
+        width: of the vectors of a bag encoder; a transformer has its own.
+        max_length: tokens of a text that a transformer reads.
+        epochs: of the encoder, passes over the training documents.
+        batch: documents of a batch.
+        random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
+        loss: of the encoder: triplet, decoupled_softmax, info_nce or sup_con.
+        learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
+        warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
+        cluster_from: the first epoch whose batches are of near documents, counted from 0.
+        cluster_every: epochs between two clusterings.
+        cluster_size: the most documents of a cluster.
+        classifier_loss: triplet, decoupled_softmax, info_nce or sup_con.
+        classifier_epochs: passes over the training documents; 0 trains no classifiers.
+        classifier_learning_rate: of the classifiers.
+        dropout: share of a document vector's numbers that are dropped in a step of the classifiers.
+        validation: share of the training documents, 5,000 at most, held out to learn the fusion.
+        seed: of all random numbers.
+        device: cpu, cuda, or auto for a GPU where there is one.
+    """
+    run = begin("ngame", locals())
+    where = choose_device(device)
+    dataset, held_out = dataset.holdout(min(5000, round(validation * len(dataset.train))), seed=seed)
+    train = dataset.train
+    text = read_text(dataset, encoder, fields, run=run, width=width, max_length=max_length, device=where, seed=seed)
+    sampler = Clustered(len(train), batch, seed=seed)
+    pool = Pool(train.targets, positives=1, random=random_negatives)
+    batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
+    optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))
+    encoder_loss = loss_named(loss)
+
+    def objective(b: Batch) -> dict[str, Tensor]:
+        assert b.labels is not None
+        scores = text.encoder(b.documents) @ text.encoder(b.labels).T  # (B, P)
+        return {loss: encoder_loss(scores, b.targets, b.mask)}
+
+    def before_epoch(epoch: int) -> None:
+        if epoch >= cluster_from and (epoch - cluster_from) % cluster_every == 0:
+            sampler.regroup(text.embed(text.documents), cluster_size, device=where, epoch=epoch)
+
+    trained = {"encoder": text.encoder}
+    announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)
+    fit(
+        objective,
+        batches,
+        optimizer,
+        run=run,
+        stage="encoder",
+        modules=trained,
+        epochs=epochs,
+        seed=seed,
+        schedule=linear(warmup),
+        before_epoch=before_epoch,
+        others={"sampler": sampler},
+    )
+
+    vectors = {"encoder": text.embed(text.labels)}
+    fusion = None
+    if classifier_epochs:
+        vectors["classifier"] = train_classifiers(
+            run,
+            train,
+            text.embed(text.documents),
+            vectors["encoder"],
+            loss_named(classifier_loss),
+            epochs=classifier_epochs,
+            batch=batch,
+            random_negatives=random_negatives,
+            learning_rate=classifier_learning_rate,
+            dropout=dropout,
+            seed=seed,
+            device=where,
+        )
+        if len(held_out):
+            fusion = fuse(held_out, text.embed_texts(held_out.documents, fields), vectors, train.targets, device=where)
+    return finish(run, Bundle("ngame", text.encoder, tuple(fields), dataset.labels, vectors, fusion, where))

@@ -1,0 +1,268 @@
+"""The paragraphs that recipes share: how a run begins, what is read, the classifiers, the fusion, the bundle."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+import longtail
+from longtail.batches.batch import Batch
+from longtail.batches.loader import Loader, Source
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Shuffled
+from longtail.bundle import Bundle
+from longtail.data.bag import BagTokenizer
+from longtail.data.dataset import Dataset, Split
+from longtail.data.ragged import Ragged
+from longtail.data.sparse import CSR
+from longtail.data.texts import Texts
+from longtail.data.tokens import VectorTokens, token_table
+from longtail.errors import BadInput
+from longtail.evaluate.propensity import label_frequency
+from longtail.losses import Loss
+from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
+from longtail.losses.triplet import triplet
+from longtail.models.bag import BagEncoder
+from longtail.models.encoder import embed
+from longtail.models.labels import FreeVectors
+from longtail.models.transformer import TransformerEncoder
+from longtail.search.exact import Exact
+from longtail.search.fuse import Candidates, Fusion, learn_fusion
+from longtail.topk import FloatArray
+from longtail.train.fit import fit, linear
+from longtail.train.optim import AdamW
+from longtail.train.run import Run
+
+LOSSES: dict[str, Loss] = {
+    "triplet": triplet,
+    "decoupled_softmax": decoupled_softmax,
+    "info_nce": info_nce,
+    "sup_con": sup_con,
+}
+
+
+def loss_named(name: str) -> Loss:
+    """A loss of `LOSSES`, with its own defaults.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    if name not in LOSSES:
+        raise BadInput("--loss", f"expected one of {', '.join(LOSSES)}, found {name}", remedy="choose one of those")
+    return LOSSES[name]
+
+
+def begin(recipe: str, arguments: Mapping[str, Any]) -> Run:
+    """Open the run of a recipe, or go on with it.
+
+    Args:
+        recipe: its name.
+        arguments: of the recipe, by name, with ``dataset`` and ``out`` (a folder, a `Run`, or None for no folder).
+
+    Raises:
+        BadInput: the folder holds a run of another recipe, of other arguments or of other data.
+    """
+    settings = dict(arguments)
+    dataset, out = settings.pop("dataset"), settings.pop("out")
+    run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
+    run.describe(
+        {
+            "recipe": recipe,
+            "arguments": {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()},
+            "data": None if dataset.folder is None else str(Path(dataset.folder).resolve()),
+            "hashes": dataset.fingerprint(),
+            "versions": {
+                "longtail": longtail.__version__,
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            },
+        }
+    )
+    return run
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An encoder, and the tokens of everything that a recipe encodes.
+
+    Attributes:
+        encoder: on its device.
+        documents: N rows of tokens.
+        labels: L rows of tokens.
+        device: where the encoder is.
+    """
+
+    encoder: BagEncoder | TransformerEncoder
+    documents: Ragged
+    labels: Ragged
+    device: torch.device
+
+    def sources(self) -> tuple[Source, Source]:
+        """What a `Loader` reads documents and labels from."""
+        batch = self.encoder.tokenizer.batch
+        return partial(batch, self.documents), partial(batch, self.labels)
+
+    def embed_texts(self, texts: Texts, fields: Sequence[str]) -> FloatArray:
+        """(n, D) float32 vectors of texts that are no part of the training tables."""
+        return self.embed(token_table(texts, fields, self.encoder.tokenizer))
+
+    def embed(self, table: Ragged) -> FloatArray:
+        """(n, D) float32 vectors of a token table under the current encoder."""
+        return embed(self.encoder, table, device=self.device)
+
+
+def read_text(
+    dataset: Dataset,
+    encoder: str,
+    fields: Sequence[str],
+    *,
+    run: Run,
+    width: int,
+    max_length: int,
+    device: torch.device,
+    seed: int,
+) -> Text:
+    """Make an encoder by name, and tokenise the training documents and the labels for it.
+
+    Token tables are kept in the folder that the environment variable ``LONGTAIL_CACHE`` names, where other runs find
+    them, else in the run's folder for as long as it trains.
+
+    Args:
+        dataset: its training documents and labels are tokenised.
+        encoder: ``bag``, or a transformer by name or folder (see `TransformerEncoder`).
+        fields: of the texts, joined by a space.
+        run: for its folder.
+        width: D of a bag encoder; a transformer has a width of its own.
+        max_length: tokens of a text that a transformer reads.
+        device: where the encoder goes.
+        seed: of the start of a bag encoder.
+    """
+    model: BagEncoder | TransformerEncoder
+    if encoder == "bag":
+        texts = chain(dataset.train.documents.joined(fields), dataset.labels.joined(fields))
+        model = BagEncoder(BagTokenizer.fit(texts), width, generator=torch.Generator().manual_seed(seed))
+    else:
+        model = TransformerEncoder(encoder, max_length=max_length)
+    shared = os.environ.get("LONGTAIL_CACHE")
+    cache = Path(shared) if shared else _own_cache(run)
+    documents, labels = (
+        token_table(texts, fields, model.tokenizer, cache) for texts in (dataset.train.documents, dataset.labels)
+    )
+    return Text(model.to(device), documents, labels, device)
+
+
+def _own_cache(run: Run) -> Path | None:
+    return None if run.folder is None or run.dry else run.folder / "tokens"
+
+
+def learning_rate_of(encoder: BagEncoder | TransformerEncoder) -> float:
+    """The learning rate that suits an encoder: a table that starts from nothing learns faster than a language model."""
+    return 4e-3 if isinstance(encoder, BagEncoder) else 1e-4
+
+
+def train_classifiers(
+    run: Run,
+    split: Split,
+    documents: FloatArray,
+    start: FloatArray,
+    loss: Loss,
+    *,
+    epochs: int,
+    batch: int,
+    random_negatives: int,
+    learning_rate: float,
+    dropout: float,
+    seed: int,
+    device: torch.device,
+) -> FloatArray:
+    """Train one vector a label on a frozen encoder. Source: NGAME (Dahiya et al., 2023), section 3.3 (stage M2).
+
+    Args:
+        run: keeps the stage ``classifiers``.
+        split: N training documents.
+        documents: (N, D) their vectors under the frozen encoder.
+        start: (L, D) where the classifiers start: the embeddings of the labels' texts.
+        loss: of cosines.
+        epochs: passes over the documents.
+        batch: documents of a batch; its pool holds all their positives.
+        random_negatives: labels drawn at random into each pool.
+        learning_rate: of the classifiers; it falls linearly to 0.
+        dropout: share of a document vector's numbers that are dropped in a step.
+        seed: of all random numbers.
+        device: where the classifiers are trained.
+
+    Returns:
+        (L, D) float32 rows of unit length.
+    """
+    classifiers = FreeVectors(start).to(device)
+    pool = Pool(split.targets, positives=None, random=random_negatives)
+    sampler = Shuffled(len(split), batch, seed=seed)
+    batches = Loader(split, sampler, pool, vector_source(documents), None, seed=seed)
+    optimizer = AdamW(classifiers.parameters(), learning_rate)
+
+    def objective(b: Batch) -> dict[str, Tensor]:
+        assert isinstance(b.documents, VectorTokens)
+        vectors = F.normalize(F.dropout(b.documents.values, dropout))  # (B, D)
+        return {"classifier": loss(vectors @ classifiers(b.label_ids).T, b.targets, b.mask)}
+
+    fit(
+        objective,
+        batches,
+        optimizer,
+        run=run,
+        stage="classifiers",
+        modules={"classifiers": classifiers},
+        epochs=epochs,
+        seed=seed,
+        schedule=linear(batches.steps()),
+    )
+    return classifiers.vectors()
+
+
+def vector_source(vectors: FloatArray) -> Source:
+    """What a `Loader` reads documents from that were encoded before: rows of (n, D) vectors."""
+    return lambda rows: VectorTokens(torch.from_numpy(vectors[rows]))
+
+
+def fuse(
+    validation: Split,
+    documents: FloatArray,
+    vectors: Mapping[str, FloatArray],
+    targets: CSR,
+    *,
+    device: torch.device,
+) -> Fusion:
+    """Learn how to fuse encoder and classifier on held-out training documents.
+
+    Args:
+        validation: n documents that no stage was trained on.
+        documents: (n, D) their vectors.
+        vectors: (L, D) label vectors, ``encoder`` and ``classifier``.
+        targets: (N, L) of the documents that the stages were trained on, for the frequency of labels.
+        device: where the searches run.
+    """
+    tables = (vectors["encoder"], vectors["classifier"])
+    tops = [Exact(table, device=device).search(documents, 100, exclude=validation.filtered) for table in tables]
+    candidates = Candidates.of((tops[0], tops[1]), documents, tables, validation.targets)
+    return learn_fusion(candidates, label_frequency(targets))
+
+
+def finish(run: Run, bundle: Bundle) -> Bundle:
+    """Keep the trained bundle in the run's folder, and let the run's own token tables go."""
+    if run.folder is not None:
+        bundle.save(run.folder / "model")
+        shutil.rmtree(run.folder / "tokens", ignore_errors=True)
+    return bundle

@@ -1,0 +1,174 @@
+"""What a run will cost, said before it starts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from rich.table import Table
+from torch import nn
+
+from longtail.batches.loader import Loader
+from longtail.data.tokens import PaddedTokens
+from longtail.errors import LongtailError
+from longtail.train.fit import Objective, seconds_a_step
+from longtail.train.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The size of a training stage.
+
+    Attributes:
+        rows: training documents.
+        labels: L.
+        steps: steps an epoch.
+        epochs: of the stage.
+        batch: documents of a batch, B.
+        pool: labels of its pool, P, in a typical batch.
+        negatives: labels of the pool that are a document's effective negatives, on average.
+        parameters: trained numbers.
+        memory: estimated peak bytes of one process, on the device that trains.
+        disk: bytes of the run folder: checkpoint and finished stage, each with the parameters, the first with moments.
+        seconds: estimated time of an epoch, from a few steps that change nothing; None where they were not made.
+    """
+
+    rows: int
+    labels: int
+    steps: int
+    epochs: int
+    batch: int
+    pool: int
+    negatives: float
+    parameters: int
+    memory: int
+    disk: int
+    seconds: float | None
+
+    def table(self) -> Table:
+        """The plan as two columns for a terminal."""
+        table = Table.grid(padding=(0, 2))
+        seconds = "not measured" if self.seconds is None else f"{self.seconds:,.1f} s, {self.epochs} epochs"
+        for name, value in (
+            ("training documents", f"{self.rows:,}"),
+            ("labels", f"{self.labels:,}"),
+            ("batch", f"{self.batch:,} documents x a pool of {self.pool:,} labels, {self.steps:,} steps an epoch"),
+            ("effective negatives", f"{self.negatives:,.0f} a document"),
+            ("parameters", f"{self.parameters:,}"),
+            ("peak memory", f"about {self.memory / 2**30:.1f} GiB"),
+            ("disk", f"about {self.disk / 2**30:.1f} GiB"),
+            ("an epoch", seconds),
+        ):
+            table.add_row(f"[dim]{name}[/dim]", value)
+        return table
+
+
+class Planned(Exception):
+    """A dry run has shown its plan and is at its end."""
+
+
+def announce(
+    objective: Objective,
+    batches: Loader,
+    optimizer: torch.optim.Optimizer,
+    *,
+    run: Run,
+    modules: Mapping[str, nn.Module],
+    epochs: int,
+) -> None:
+    """Show what a stage will cost, before it starts. Nothing is trained, and nothing is written.
+
+    Args:
+        objective: of the stage.
+        batches: of the stage.
+        optimizer: of the stage; left as it was.
+        run: shows the plan; a run that is already under way has shown it.
+        modules: what is trained.
+        epochs: of the stage.
+
+    Raises:
+        LongtailError: it needs more memory or disk than there is; the message names the settings that would make it fit.
+        Planned: the run is dry.
+    """
+    if run.begun():
+        return
+    plan = _measure(objective, batches, optimizer, modules=list(modules.values()), epochs=epochs, folder=run.folder)
+    run.log.show(plan.table())
+    if run.dry:
+        raise Planned
+
+
+def _measure(
+    objective: Objective,
+    batches: Loader,
+    optimizer: torch.optim.Optimizer,
+    *,
+    modules: Sequence[nn.Module],
+    epochs: int,
+    folder: Path | None,
+) -> Plan:
+    """Size, memory and disk from the first batch, and the time of an epoch from a few steps."""
+    batch = next(iter(batches.epoch(0)))
+    size, pool = batch.targets.shape
+    parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
+    device = next(parameter.device for module in modules for parameter in module.parameters())
+    tokens = [part for part in (batch.documents, batch.labels) if isinstance(part, PaddedTokens)]
+    activations = sum(_activation_bytes(module, part) for module in modules for part in tokens)
+    memory = resident_bytes() * (device.type == "cpu") + 4 * (3 * parameters + 6 * size * pool) + activations
+    disk = 4 * (3 + 1) * parameters
+    plan = Plan(
+        rows=len(batches.split),
+        labels=batches.pool.targets.shape[1],
+        steps=batches.steps(),
+        epochs=epochs,
+        batch=size,
+        pool=pool,
+        negatives=float(((batch.targets == 0) & batch.mask).sum()) / size,
+        parameters=parameters,
+        memory=memory,
+        disk=disk,
+        seconds=None,
+    )
+    _refuse("memory", memory, free_bytes(device), "lower --batch, --random-negatives, --width or --max-length")
+    if folder is not None and folder.exists():
+        status = os.statvfs(folder)
+        _refuse("disk", disk, status.f_bavail * status.f_frsize, "lower --width, or give --out on a larger disk")
+    seconds = seconds_a_step(objective, batches, optimizer) * plan.steps
+    return replace(plan, seconds=seconds)
+
+
+def _refuse(what: str, needed: int, free: int, remedy: str) -> None:
+    if needed > free:
+        found = f"the run needs about {needed / 2**30:.1f} GiB of {what}, and {free / 2**30:.1f} GiB are free"
+        raise LongtailError(f"{found}; {remedy}")
+
+
+def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
+    """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, in 4-byte numbers)."""
+    config = getattr(module, "config", None)
+    if config is None:
+        return 0
+    rows, length = tokens.ids.shape
+    width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
+    return int(2 * rows * length * layers * (34 * width + 5 * heads * length))
+
+
+def resident_bytes() -> int:
+    """The memory that this process holds now."""
+    statm = Path("/proc/self/statm")
+    pages = int(statm.read_text(encoding="ascii").split()[1]) if statm.exists() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_bytes(device: torch.device) -> int:
+    """The memory that this process can still take on a device, with what it holds already."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
+    meminfo = Path("/proc/meminfo")
+    if not meminfo.exists():  # not Linux: the whole memory is the only figure that the standard library gives
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    fields = dict(line.split(":") for line in meminfo.read_text(encoding="ascii").splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024 + resident_bytes()

@@ -1,0 +1,47 @@
+"""States are written whole or not at all, and come back as they were."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from longtail.train.checkpoint import load_state, replacing, save_state
+
+
+def test_a_state_comes_back_as_it_was(tmp_path):
+    state = {
+        "module": {"weight": torch.arange(6.0).reshape(2, 3), "empty": torch.zeros(0, dtype=torch.int64)},
+        "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"lr": 0.1, "betas": [0.9, 0.99]}]},
+        "position": {"epoch": 2, "step": 7},
+        "nothing": None,
+        "name": "ünïcode",
+    }
+    save_state(tmp_path / "state.safetensors", state)
+    back = load_state(tmp_path / "state.safetensors")
+    assert torch.equal(back["module"]["weight"], state["module"]["weight"])
+    assert back["module"]["empty"].dtype == torch.int64
+    assert float(back["optimizer"]["state"][0]["step"]) == 3.0
+    assert back["optimizer"]["param_groups"] == [{"lr": 0.1, "betas": [0.9, 0.99]}]
+    assert (back["position"], back["nothing"], back["name"]) == ({"epoch": 2, "step": 7}, None, "ünïcode")
+
+
+def test_two_names_of_one_tensor_are_kept_apart(tmp_path):
+    shared = torch.ones(4)
+    save_state(tmp_path / "state.safetensors", {"a": shared, "b": shared})
+    back = load_state(tmp_path / "state.safetensors")
+    assert torch.equal(back["a"], back["b"])
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

@@ -1,0 +1,205 @@
+"""The loop: what it minimises, when it stops, and that a stopped run ends where an unbroken one does."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from longtail.batches.loader import Loader
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Clustered
+from longtail.data.bag import BagTokenizer
+from longtail.data.dataset import Dataset
+from longtail.errors import LongtailError
+from longtail.losses.softmax import decoupled_softmax
+from longtail.models.bag import BagEncoder
+from longtail.train.fit import fit, linear, seconds_a_step
+from longtail.train.log import Log
+from longtail.train.optim import AdamW
+from longtail.train.plan import Planned, announce
+from longtail.train.run import Run
+
+EPOCHS = 3
+CPU = torch.device("cpu")
+
+
+class Crash(Exception):
+    pass
+
+
+def small_dataset():
+    topics = ["red apple", "blue sky", "green tree", "old stone", "warm bread", "cold river", "loud drum"]
+    documents = [f"{topic} number {i}" for i in range(9) for topic in topics]
+    labels = ["fruit", "air", "plant", "rock", "food", "water", "noise"]
+    return Dataset.from_texts(documents, [[i % len(topics)] for i in range(len(documents))], labels)
+
+
+class Stage:
+    """One small training stage, with dropout and a sampler that has a state."""
+
+    def __init__(self, run, *, crash_at=None, epochs=EPOCHS):
+        data = small_dataset()
+        tokenizer = BagTokenizer.fit([*data.train.documents.joined(["title"]), *data.labels.joined(["title"])], minimum=1)
+        self.documents, labels = (tokenizer(t.joined(["title"])) for t in (data.train.documents, data.labels))
+        self.encoder = BagEncoder(tokenizer, 8, generator=torch.Generator().manual_seed(1))
+        self.sampler = Clustered(len(data.train), 8, seed=3)
+        sources = (partial(tokenizer.batch, self.documents), partial(tokenizer.batch, labels))
+        self.batches = Loader(data.train, self.sampler, Pool(data.train.targets, 1, random=2), *sources, seed=4)
+        self.optimizer = AdamW(self.encoder.parameters(), 0.01)
+        self.run, self.crash_at, self.steps, self.epochs = run, crash_at, 0, epochs
+        self.regrouped = []
+
+    def objective(self, b):
+        if self.steps == self.crash_at:
+            raise Crash
+        self.steps += 1
+        documents = torch.nn.functional.dropout(self.encoder(b.documents), 0.2)
+        return {"softmax": decoupled_softmax(documents @ self.encoder(b.labels).T, b.targets, b.mask)}
+
+    def before_epoch(self, epoch):
+        from longtail.models.encoder import embed
+
+        self.regrouped.append(epoch)
+        self.sampler.regroup(embed(self.encoder, self.documents, device=CPU), 4, device=CPU, epoch=epoch)
+
+    def fit(self):
+        fit(
+            self.objective,
+            self.batches,
+            self.optimizer,
+            run=self.run,
+            stage="encoder",
+            modules={"encoder": self.encoder},
+            epochs=self.epochs,
+            seed=5,
+            schedule=linear(4),
+            before_epoch=self.before_epoch,
+            others={"sampler": self.sampler},
+        )
+        return self.encoder.table.detach()
+
+
+def test_the_loss_falls():
+    stage = Stage(Run(), epochs=12)
+    batch = next(stage.batches.epoch(0))
+    before = float(stage.objective(batch)["softmax"].detach())
+    stage.fit()
+    assert float(stage.objective(batch)["softmax"].detach()) < 0.1 * before
+
+
+@pytest.mark.parametrize("crash_at", [0, 1, 7, 8, 9, 15, 23])
+def test_a_run_that_was_stopped_at_any_step_ends_bit_equal(tmp_path, crash_at):
+    whole = Stage(Run()).fit()
+    with pytest.raises(Crash):
+        Stage(Run(tmp_path, interval=0.0), crash_at=crash_at).fit()
+    second = Stage(Run(tmp_path, interval=0.0))
+    assert torch.equal(second.fit(), whole)
+    assert second.steps == EPOCHS * 8 - crash_at  # nothing is done twice
+    assert second.regrouped == [epoch for epoch in range(EPOCHS) if epoch * 8 >= crash_at]
+
+
+def test_without_a_recent_checkpoint_only_the_time_since_it_is_lost(tmp_path):
+    whole = Stage(Run()).fit()
+    with pytest.raises(Crash):
+        Stage(Run(tmp_path, interval=1e6), crash_at=11).fit()
+    second = Stage(Run(tmp_path, interval=1e6))
+    assert torch.equal(second.fit(), whole)
+    assert second.steps == EPOCHS * 8
+
+
+def test_a_finished_stage_is_loaded_and_not_trained_again(tmp_path):
+    first = Stage(Run(tmp_path)).fit()
+    second = Stage(Run(tmp_path))
+    assert torch.equal(second.fit(), first)
+    assert second.steps == 0
+    assert [path.name for path in (tmp_path / "stages").iterdir()] == ["encoder.safetensors"]
+
+
+def test_the_log_has_each_epoch_once_after_a_crash(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    with pytest.raises(Crash):
+        Stage(Run(tmp_path, Log(path), interval=0.0), crash_at=19).fit()
+    with path.open("a") as file:
+        file.write('{"stage": "encoder", "ep')  # cut off by the crash
+    Stage(Run(tmp_path, Log(path), interval=0.0)).fit()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["epoch"], line["step"]) for line in lines] == [(1, 8), (2, 16), (3, 24)]
+    assert set(lines[0]["terms"]) == {"softmax"}
+
+
+def test_the_means_of_an_epoch_survive_a_crash(tmp_path):
+    Stage(Run(None, Log(tmp_path / "whole.jsonl"))).fit()
+    with pytest.raises(Crash):
+        Stage(Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0), crash_at=13).fit()
+    Stage(Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0)).fit()
+    terms = [
+        [json.loads(line)["terms"] for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("whole.jsonl", "metrics.jsonl")
+    ]
+    assert terms[0] == terms[1]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_stops_before_the_step(value):
+    stage = Stage(Run())
+    start = stage.encoder.table.detach().clone()
+    plain = stage.objective
+    stage.objective = lambda b: {**plain(b), "extra": plain(b)["softmax"] * value}
+    with pytest.raises(LongtailError, match=r"loss term extra is (nan|inf)"):
+        stage.fit()
+    assert torch.equal(stage.encoder.table.detach(), start)
+
+
+def test_training_leaves_the_global_random_state_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    Stage(Run()).fit()
+    assert torch.equal(torch.rand(1), expected)
+
+
+def test_the_learning_rate_rises_and_falls():
+    factor = linear(4)
+    assert [factor(step, 10) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert factor(4, 10) == 1.0
+    assert factor(9, 10) == pytest.approx(1 / 6)
+    assert all(0 < linear(100)(step, 10) <= 1 for step in range(10))
+
+
+def test_timing_a_step_changes_nothing():
+    stage, other = Stage(Run()), Stage(Run())
+    assert seconds_a_step(stage.objective, stage.batches, stage.optimizer) > 0
+    assert torch.equal(stage.encoder.table, other.encoder.table)
+    assert torch.equal(stage.fit(), other.fit())
+
+
+def announced(stage):
+    modules = {"encoder": stage.encoder}
+    announce(stage.objective, stage.batches, stage.optimizer, run=stage.run, modules=modules, epochs=EPOCHS)
+
+
+def test_a_dry_run_ends_with_its_plan_and_writes_nothing(tmp_path):
+    with pytest.raises(Planned):
+        announced(Stage(Run(tmp_path / "run", dry=True)))
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
+    monkeypatch.setattr("longtail.train.plan.free_bytes", lambda device: 1000)
+    with pytest.raises(LongtailError, match=r"GiB of memory.*lower --batch"):
+        announced(Stage(Run()))
+
+
+def test_a_run_folder_of_other_settings_is_refused(tmp_path):
+    settings = {"recipe": "dpr", "arguments": {"epochs": 3, "seed": 0}, "hashes": {"targets": "a"}}
+    Run(tmp_path / "run").describe(settings)
+    Run(tmp_path / "run").describe(settings)
+    with pytest.raises(LongtailError, match=r"arguments \{'epochs': 3\}, asked for now is \{'epochs': 4\}"):
+        Run(tmp_path / "run").describe({**settings, "arguments": {"epochs": 4, "seed": 0}})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(LongtailError, match="found other files"):
+        Run(tmp_path / "other").describe(settings)
