@@ -38,8 +38,9 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     """
     count = 0
     try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-            for count, line in enumerate(io.BufferedReader(stream), 1):
+        packed = path.suffix == ".gz"
+        with path.open("rb") as file, io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file as stream:
+            for count, line in enumerate(stream, 1):
                 yield line.removeprefix(codecs.BOM_UTF8) if count == 1 else line
     except FileNotFoundError:
         raise BadInput(path, "the file is missing", remedy="check the name and the folder") from None
