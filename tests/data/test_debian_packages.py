@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longtail.data.dataset import Dataset, Propensity
+from longtail.data.filters import proposed_filter
+
 FOLDER = Path(__file__).parents[2] / "examples" / "debian-packages"
 GRAPHS = ("depends", "tag", "section", "source")
 
@@ -326,3 +329,32 @@ def test_something_else_than_an_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="0 packages"):
         build.build(["  hello", "world"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_library_reads_what_the_files_hold(raw: Raw) -> None:
+    data = Dataset.read(FOLDER)
+    assert data.test is not None
+    assert data.propensity == Propensity(0.55, 1.5)
+    assert list(data.labels.uids) == raw.uids["lbl"]
+    for split, side, stem in ((data.train, "train", "trn"), (data.test, "test", "tst")):
+        assert list(split.documents.fields["title"]) == [row["title"] for row in raw.rows[stem]]
+        assert split.targets.indices.tolist() == [label for row in raw.rows[stem] for label in row["target_ind"]]
+        assert split.filtered is not None
+        pairs = zip(*(part.tolist() for part in split.filtered.nonzero()), strict=True)
+        assert set(pairs) == read_pairs(FOLDER / f"filter_labels_{side}.txt")
+    for name, graph in data.graphs.items():
+        for matrix, stem in ((graph.train, "trn"), (graph.label, "lbl")):
+            assert matrix is not None
+            assert matrix.nnz == sum(map(len, raw.graph(name, stem).values()))
+    assert tuple(data.graphs) == GRAPHS
+
+
+def test_the_library_proposes_the_same_filters() -> None:
+    """Two ways to find identity and reciprocal pairs: by names in build.py, by sparse products in the library."""
+    data = Dataset.read(FOLDER, graphs=())
+    assert data.test is not None
+    for split, proposed in zip((data.train, data.test), proposed_filter(data), strict=True):
+        assert proposed is not None
+        assert split.filtered is not None
+        assert proposed.nnz == split.filtered.nnz > 0
+        assert abs(proposed - split.filtered).max() == 0
