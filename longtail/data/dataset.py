@@ -134,17 +134,8 @@ class Dataset:
             return Split(documents, targets, source.filtered(side, targets.shape))
 
         train = split("train")
-        return cls(
-            name=manifest.name,
-            train=train,
-            labels=labels,
-            test=split("test") if test and source.has("test") else None,
-            graphs={name: source.graph(name, len(train), len(labels)) for name in names},
-            propensity=None if manifest.A is None or manifest.B is None else Propensity(manifest.A, manifest.B),
-            licence=manifest.licence,
-            description=manifest.description,
-            folder=Path(folder),
-        )
+        read = {name: source.graph(name, len(train), len(labels)) for name in names}
+        return assembled(source, train, labels, split("test") if test and source.has("test") else None, read)
 
     def write(self, folder: str | Path) -> None:
         """Write a data set folder, as JSON lines; it appears whole or not at all.
@@ -159,18 +150,15 @@ class Dataset:
                     write_json(path / f"{short}.json.gz", _records(split.documents, split.targets))
                     if split.filtered is not None:
                         write_pairs(path / f"filter_labels_{side}.txt", split.filtered)
-            content = {
+            said = {
                 "name": self.name,
                 "description": self.description,
                 "licence": self.licence,
                 "propensity": self.propensity and {"A": self.propensity.A, "B": self.propensity.B},
-                "encoding": "utf-8",
-                "graphs": {name: write_graph(path, name, graph) for name, graph in self.graphs.items()},
             }
-            write_lines(
-                path / NAME,
-                [json.dumps({key: value for key, value in content.items() if value or key == "graphs"}, indent=1)],
-            )
+            graphs = {name: write_graph(path, name, graph) for name, graph in self.graphs.items()}
+            content = {key: value for key, value in said.items() if value} | {"encoding": "utf-8", "graphs": graphs}
+            write_lines(path / NAME, [json.dumps(content, indent=1, ensure_ascii=False)])
 
     def holdout(self, rows: int, seed: int) -> tuple[Dataset, Split]:
         """Cut a validation split out of the training documents.
@@ -213,6 +201,22 @@ class Dataset:
             edges = {"train": graph.train, "label": graph.label}
             parts |= {f"graph.{name}.{side}": digest(matrix) for side, matrix in edges.items() if matrix is not None}
         return parts
+
+
+def assembled(source: Folder, train: Split, labels: Texts, test: Split | None, graphs: Mapping[str, Graph]) -> Dataset:
+    """The data set of a folder, from its parts and what ``dataset.json`` says."""
+    manifest = source.manifest
+    return Dataset(
+        name=manifest.name,
+        train=train,
+        labels=labels,
+        test=test,
+        graphs=graphs,
+        propensity=None if manifest.A is None or manifest.B is None else Propensity(manifest.A, manifest.B),
+        licence=manifest.licence,
+        description=manifest.description,
+        folder=source.path,
+    )
 
 
 def _records(texts: Texts, targets: CSR | None = None) -> Iterator[dict[str, object]]:

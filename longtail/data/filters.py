@@ -58,8 +58,7 @@ def proposed_pairs(split: Split, train: Split, labels: Texts) -> CSR:
     """
     itself = identity_pairs(split.documents, labels)
     train_itself = itself if split is train else identity_pairs(train.documents, labels)
-    pairs = union(itself, reciprocal_pairs(itself, train_itself, train.targets))
-    return _ones(pairs - pairs.multiply(split.targets))
+    return without(union(itself, reciprocal_pairs(itself, train_itself, train.targets)), split.targets)
 
 
 def proposed_filter(dataset: Dataset) -> tuple[CSR, CSR | None]:
@@ -76,6 +75,11 @@ def proposed_filter(dataset: Dataset) -> tuple[CSR, CSR | None]:
 def union(left: CSR, right: CSR) -> CSR:
     """The pairs of either."""
     return _ones(left + right)
+
+
+def without(pairs: CSR, others: CSR) -> CSR:
+    """The pairs that are not among the others."""
+    return _ones(pairs - pairs.multiply(others.sign()))
 
 
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:

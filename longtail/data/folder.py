@@ -24,10 +24,12 @@ from longtail.data.formats import (
 from longtail.data.graph import Graph, read_graph
 from longtail.data.manifest import Manifest, part, read_manifest
 from longtail.data.sparse import CSR
-from longtail.data.texts import Collector, Strings, Texts
+from longtail.data.texts import Strings, Texts, TextsCollector
 from longtail.errors import BadInput
+from longtail.topk import IntArray
 
 Side = Literal["train", "test"]
+SIDES: tuple[Side, ...] = ("train", "test")
 FIELDS = ("title", "content")
 _SHORT = {"train": "trn", "test": "tst"}
 
@@ -157,22 +159,20 @@ def read_records(
         columns: L; None for a file of labels, which has no targets.
         report: gets the problems that reading can go on after.
     """
-    columns_of_text = {key: Collector() for key in ("uid", "title", *({"content"} & set(fields)))}
+    collector = TextsCollector(fields)
     rows = Rows()
     example = '{"title": "..."}' if columns is None else '{"title": "...", "target_ind": [3], "target_rel": [1.0]}'
     for number, found in enumerate(json_lines(path, encoding, report), 1):
         record = {"title": "", "target_ind": []} if found is None else found
         problems: list[str] = []
-        for key, column in columns_of_text.items():
-            column.add(_string(record, key, problems))
+        collector.add([_string(record, key, problems) for key in collector.keys])
         if columns is not None:
             _add_targets(rows, record, problems)
         for problem in problems:
             report(BadInput(path, problem, line=number, remedy=f"write a line like {example}"))
-    uids, *texts = (column.strings() for column in columns_of_text.values())
-    kept = {key: text for key, text in zip(FIELDS, texts, strict=False) if key == "title" or len(text.blob)}
-    _report_repeats(path, uids, report)
-    return Texts(uids, kept), rows.matrix(path, columns or 0, first_line=1, what="label id", report=report)
+    texts = collector.texts()
+    report_repeats(path, texts.uids, np.arange(1, len(texts) + 1), report)
+    return texts, rows.matrix(path, columns or 0, first_line=1, what="label id", report=report)
 
 
 def _string(record: dict[str, Any], key: str, problems: list[str]) -> str:
@@ -208,15 +208,22 @@ def _integers(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(number, int) and abs(number) < 2**63 for number in value)
 
 
-def _report_repeats(path: Path, uids: Strings, report: Report) -> None:
-    """Report a uid that two lines share."""
+def report_repeats(path: Path, uids: Strings, numbers: IntArray, report: Report = stop) -> None:
+    """Report a uid that was given twice.
+
+    Args:
+        path: where the uids are from.
+        uids: n of them; empty ones do not count.
+        numbers: (n,) int64, the line of each.
+        report: gets the problem.
+    """
     given = np.flatnonzero(np.diff(uids.offsets))
     keys = np.fromiter(map(hash, uids), np.int64, len(uids))[given]
     order = np.argsort(keys, kind="stable")
-    pairs = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    pairs = pairs[np.argsort(given[order[pairs + 1]])]
-    repeats = [(i, j) for i, j in given[order[np.stack([pairs, pairs + 1], 1)]].tolist() if uids[i] == uids[j]]
+    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
+    pairs = given[order[np.stack([same, same + 1], 1)]]  # (n, 2) rows, those of one uid ascending
+    repeats = sorted((j, i) for i, j in pairs.tolist() if uids[i] == uids[j])
     if repeats:
-        (i, j), more = repeats[0], f" (and {len(repeats) - 1} more repeats)" if len(repeats) > 1 else ""
-        problem = f"uid {excerpt(uids[i])} is that of line {i + 1} too{more}"
-        report(BadInput(path, problem, line=j + 1, remedy="give every text its own uid, or none"))
+        (j, i), more = repeats[0], f" (and {len(repeats) - 1} more repeats)" if len(repeats) > 1 else ""
+        problem = f"uid {excerpt(uids[i])} is that of line {numbers[i]} too{more}"
+        report(BadInput(path, problem, line=int(numbers[j]), remedy="give every text its own uid, or none"))

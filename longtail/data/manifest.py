@@ -65,7 +65,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
         BadInput: the file is not JSON, or a value is not what it must be.
     """
     path = folder / NAME
-    content = _content(path) if path.exists() else {}
+    content = _content(path, report) if path.exists() else {}
     A, B = _propensity(path, content.get("propensity"), report)
     return Manifest(
         name=_text(path, content, "name", folder.resolve().name, report),
@@ -78,15 +78,19 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
     )
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _content(path: Path, report: Report) -> dict[str, Any]:
+    """The object in the file, or an empty one where a problem was reported."""
     try:
         content = json.loads(b"".join(raw_lines(path)))
     except json.JSONDecodeError as error:
-        raise BadInput(path, f"is not JSON ({error.msg})", line=error.lineno, remedy="mend the line") from None
+        report(BadInput(path, f"is not JSON ({error.msg})", line=error.lineno, remedy="mend the line"))
+        return {}
     except UnicodeDecodeError as error:
-        raise BadInput(path, f"is not UTF-8 ({error})", remedy="save it as UTF-8") from None
+        report(BadInput(path, f"is not UTF-8 ({error})", remedy="save it as UTF-8"))
+        return {}
     if not isinstance(content, dict):
-        raise BadInput(path, f"expected a JSON object, found {excerpt(content)}", remedy='write {"name": ...}')
+        report(BadInput(path, f"expected a JSON object, found {excerpt(content)}", remedy='write {"name": ...}'))
+        return {}
     return content
 
 

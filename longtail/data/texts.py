@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -120,3 +120,33 @@ class Texts:
         """SHA-256 of uids and fields, in hexadecimal."""
         parts = [self.uids.digest(), *(f"{name}:{column.digest()}" for name, column in sorted(self.fields.items()))]
         return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
+class TextsCollector:
+    """Grows `Texts` one at a time; a content that no text has is left out.
+
+    Args:
+        fields: texts to keep; the title always is.
+    """
+
+    def __init__(self, fields: Collection[str] = ("title", "content")) -> None:
+        self._columns = {key: Collector() for key in ("uid", "title", *({"content"} & set(fields)))}
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What `add` wants: ``uid``, ``title`` and, where it is kept, ``content``."""
+        return tuple(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns["uid"])
+
+    def add(self, values: Iterable[str]) -> None:
+        """Append one text, its values in the order of `keys`."""
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.add(value)
+
+    def texts(self) -> Texts:
+        """What was collected, without a copy; nothing can be added any more."""
+        columns = {key: column.strings() for key, column in self._columns.items()}
+        uids = columns.pop("uid")
+        return Texts(uids, {key: column for key, column in columns.items() if key == "title" or len(column.blob)})

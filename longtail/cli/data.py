@@ -1,0 +1,183 @@
+"""``longtail data``: check, describe, import and split data set folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from longtail.data.check import check as find
+from longtail.data.dataset import Dataset, Propensity
+from longtail.data.describe import describe as count
+from longtail.data.describe import sections
+from longtail.data.filters import proposed_filter
+from longtail.data.imports import Columns, Match, import_tables
+from longtail.data.manifest import part
+from longtail.data.writing import must_be_free, write_pairs
+from longtail.errors import BadInput
+
+data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
+Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/data.md).", show_default=False)]
+Out = Annotated[Path, typer.Option(help="The folder to write; it must be new or empty.", show_default=False)]
+
+
+@data_app.command()
+def check(
+    folder: Folder,
+    write_filters: Annotated[
+        bool, typer.Option("--write-filters", help="Write the filter files that are missing (docs/filters.md).")
+    ] = False,
+) -> None:
+    """Find everything in a data set folder that has to be mended.
+
+    Errors (the folder cannot be used as it is) end with exit status 1; warnings are things that are seldom meant.
+    """
+    console = Console(highlight=False, soft_wrap=True)
+    findings, dataset = find(folder)
+    for finding in findings:
+        colour = "red" if finding.severity == "error" else "yellow"
+        console.print(f"[{colour}]{finding.severity}[/] ", end="")
+        console.print(finding.message, markup=False)
+    if dataset is None:
+        console.print(_counted(len(findings), "error"))
+        raise typer.Exit(1)
+    console.print(f"{dataset.name} can be used: no errors, {_counted(len(findings), 'warning')}", markup=False)
+    if write_filters:
+        _write_filters(folder, dataset, console)
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
+    for side, pairs in zip(("train", "test"), proposed_filter(dataset), strict=True):
+        name = f"filter_labels_{side}.txt"
+        there = part(folder, name)
+        if there is not None:
+            console.print(f"{there.name} is there already and stays as it is")
+        elif pairs is not None:
+            write_pairs(folder / name, pairs)
+            console.print(f"wrote {folder / name}: {pairs.nnz:,} identity and reciprocal pairs", markup=False)
+
+
+@data_app.command()
+def describe(folder: Folder) -> None:
+    """Print a data set in numbers: sizes, words, the tail, graphs, identity and reciprocal pairs.
+
+    An identity pair is a document and the label that is the same thing; a reciprocal pair one of which training holds
+    the way back. Head, torso and tail are the labels by falling frequency, each with a third of the training pairs.
+    """
+    description = count(Dataset.read(folder))
+    console = Console(highlight=False)
+    console.print(description.name, style="bold", markup=False)
+    for line in (description.description, description.licence and f"Licence: {description.licence}"):
+        if line:
+            console.print(line, markup=False)
+    for section in sections(description):
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for i, name in enumerate(section.header):
+            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
+        for row in section.rows:
+            table.add_row(*row)
+        console.print(table)
+
+
+@data_app.command("import")
+def import_(
+    train: Annotated[
+        Path, typer.Argument(help="Training documents: .csv, .tsv, .jsonl or .parquet.", show_default=False)
+    ],
+    out: Out,
+    test: Annotated[Path | None, typer.Option(help="Test documents, in the same form.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Labels: such a table, or .txt with one label text a line.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="Between the labels in a cell, for example ';'.")] = None,
+    match: Annotated[
+        Match | None,
+        typer.Option(help="What a labels entry is in the label file; by default uid, or title where it has no uids."),
+    ] = None,
+    title_column: Annotated[str, typer.Option(help="The column of the text.")] = "title",
+    content_column: Annotated[str, typer.Option(help="The column of longer text, if there is one.")] = "content",
+    uid_column: Annotated[str, typer.Option(help="The column of identifiers, if there is one.")] = "uid",
+    labels_column: Annotated[str, typer.Option(help="The column of labels, in documents.")] = "labels",
+    name: Annotated[str | None, typer.Option(help="Of the data set; by default the folder's.")] = None,
+    licence: Annotated[str, typer.Option(help="Of the data.")] = "",
+    propensity: Annotated[
+        str | None, typer.Option(help="A,B of the propensity model, without which there is no PSP: 0.55,1.5")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="Of text files.")] = "utf-8",
+) -> None:
+    """Make a data set folder of tables with a text and its labels in each row.
+
+    A cell of labels is a list, a JSON list, or labels with --separator between them. Without --labels, each distinct
+    entry becomes a label whose text is the entry.
+    """
+    must_be_free(out)
+    columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
+    dataset = import_tables(
+        train,
+        test=test,
+        labels=labels,
+        columns=columns,
+        separator=separator,
+        match=match,
+        encoding=encoding,
+        name=name or out.resolve().name,
+    )
+    constants = None if propensity is None else _propensity(propensity)
+    dataset = replace(dataset, licence=licence, propensity=constants)
+    dataset.write(out)
+    _say_written(out, dataset)
+
+
+def _propensity(text: str) -> Propensity:
+    try:
+        A, B = map(float, text.split(","))
+    except ValueError:
+        problem, remedy = f"expected two numbers A,B, found {text}", "for example 0.55,1.5"
+        raise BadInput("--propensity", problem, remedy=remedy) from None
+    return Propensity(A, B)
+
+
+@data_app.command()
+def split(
+    folder: Folder,
+    out: Out,
+    rows: Annotated[int | None, typer.Option(help="Documents to cut off.", show_default=False)] = None,
+    share: Annotated[float, typer.Option(help="Or the share of the training documents.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+) -> None:
+    """Write a data set whose test split is cut from the training documents of another.
+
+    Where the other has a test split, that one is left out of the new folder, so that choices can be made on the cut
+    part and the test split is not looked at. As far as possible documents are cut whose labels all keep another
+    training document.
+    """
+    must_be_free(out)
+    dataset = Dataset.read(folder)
+    if not 0 < share < 1:
+        raise BadInput("--share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
+    kept, held = dataset.holdout(rows if rows is not None else max(1, round(share * len(dataset.train))), seed)
+    made = replace(kept, test=held)
+    made.write(out)
+    _say_written(out, made)
+    frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
+    lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{lost:,} labels of the new test split have no training document left")
+    if dataset.test is not None:
+        console.print(f"the {len(dataset.test):,} test documents of {folder} are not in it", markup=False)
+
+
+def _say_written(out: Path, dataset: Dataset) -> None:
+    test = "no test split" if dataset.test is None else f"{len(dataset.test):,} test documents"
+    sizes = f"{len(dataset.train):,} training documents, {test}, {len(dataset.labels):,} labels"
+    Console(highlight=False, soft_wrap=True).print(f"wrote {out}: {sizes}", markup=False)
