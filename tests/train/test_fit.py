@@ -42,7 +42,9 @@ class Stage:
 
     def __init__(self, run, *, crash_at=None, epochs=EPOCHS):
         data = small_dataset()
-        tokenizer = BagTokenizer.fit([*data.train.documents.joined(["title"]), *data.labels.joined(["title"])], minimum=1)
+        tokenizer = BagTokenizer.fit(
+            [*data.train.documents.joined(["title"]), *data.labels.joined(["title"])], minimum=1
+        )
         self.documents, labels = (tokenizer(t.joined(["title"])) for t in (data.train.documents, data.labels))
         self.encoder = BagEncoder(tokenizer, 8, generator=torch.Generator().manual_seed(1))
         self.sampler = Clustered(len(data.train), 8, seed=3)

@@ -1,0 +1,80 @@
+"""``longtail evaluate``: a trained run on a test split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from longtail.bundle import Bundle, load
+from longtail.cli.runs import RunFolder, data_of, settings_of
+from longtail.data.dataset import Dataset, Split
+from longtail.data.filters import proposed_pairs
+from longtail.errors import BadInput
+from longtail.evaluate.metrics import evaluate as metrics
+from longtail.evaluate.report import as_json, measure, show
+from longtail.topk import FloatArray
+from longtail.train.checkpoint import write_json
+
+
+def evaluate(
+    run: RunFolder,
+    data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
+    k: Annotated[str, typer.Option(help="Cut-offs, with commas.")] = "1,3,5",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Measure a trained run on the test split of its data set."""
+    ks = _cut_offs(k)
+    bundle = load(run, device=device)
+    dataset = Dataset.read(data_of(run, settings_of(run), data), fields=bundle.fields)
+    if dataset.test is None:
+        raise BadInput(dataset.name, "expected a test split, found none", remedy="longtail data split cuts one")
+    if len(dataset.labels) != len(bundle.labels):
+        problem = f"expected the {len(bundle.labels)} labels of the model, found {len(dataset.labels)}"
+        raise BadInput(dataset.name, problem, remedy="give the data set that the run was trained on")
+    vectors = bundle.encode(dataset.test.documents)
+    report = measure(
+        {kind: bundle.search(vectors, max(ks), kind=kind, exclude=dataset.test.filtered) for kind in bundle.kinds},
+        dataset.test.targets,
+        dataset.train.targets,
+        dataset.propensity,
+        headline=bundle.kinds[-1],
+        ks=ks,
+        generator=np.random.default_rng(0) if intervals else None,
+    )
+    console = Console()
+    show(report, console)
+    if dataset.test.filtered is None:
+        _show_both_ways(bundle, vectors, dataset, dataset.test, console)
+    if json_file is not None:
+        write_json(json_file, as_json(report))
+
+
+def _show_both_ways(bundle: Bundle, vectors: FloatArray, dataset: Dataset, test: Split, console: Console) -> None:
+    """Without a filter file, say what a filter of the identity and reciprocal pairs would change, if there are any."""
+    pairs = proposed_pairs(test, dataset.train, dataset.labels)
+    if pairs.nnz:
+        tops = [bundle.search(vectors, 1, exclude=exclude) for exclude in (None, pairs)]
+        plain, filtered = (metrics(top, test.targets, ks=[1])["P@1"] for top in tops)
+        console.print(
+            f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "
+            f"or the way back of a training pair. P@1 is {plain:.2f} with them and {filtered:.2f} without "
+            f"(docs/filters.md; longtail data check --write-filters writes the filter).",
+            style="yellow",
+            highlight=False,
+        )
+
+
+def _cut_offs(text: str) -> list[int]:
+    try:
+        ks = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        ks = []
+    if not ks or ks[0] < 1:
+        raise BadInput("--k", f"expected whole numbers above 0 with commas, found {text}", remedy="try --k 1,3,5")
+    return ks

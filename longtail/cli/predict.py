@@ -1,0 +1,120 @@
+"""``longtail predict``: ranked labels for lines of text."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TextIO
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from longtail.bundle import Bundle, load
+from longtail.cli.runs import RunFolder
+from longtail.errors import BadInput
+from longtail.topk import TopK
+from longtail.train.checkpoint import replacing
+
+
+def predict(
+    run: RunFolder,
+    input_file: Annotated[
+        str, typer.Option("--input", help="Lines, or JSON lines (.gz too); - reads from the terminal.")
+    ] = "-",
+    k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
+    output: Annotated[
+        Path | None, typer.Option(help="A .jsonl or .npz file; printed as JSON lines if left out.")
+    ] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="The score kind: encoder, classifier or fused; the best if left out.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Rank labels for each line of a file.
+
+    A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file has a line of JSON for each of
+    them; an .npz file has the arrays ids and scores, one row each.
+    """
+    if output is not None and output.suffix not in (".jsonl", ".npz"):
+        raise BadInput("--output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
+    bundle = load(run, device=device)
+    with _opened(input_file) as file:
+        texts = list(_texts(file, input_file))
+    tops = bundle.stream(texts, k, kind=kind)
+    if output is None:
+        sys.stdout.writelines(_json_lines(bundle, texts, tops))
+        return
+    with replacing(output) as temporary:
+        if output.suffix == ".npz":
+            _write_arrays(temporary, list(tops), k)
+        else:
+            with temporary.open("w", encoding="utf-8") as out:
+                out.writelines(_json_lines(bundle, texts, tops))
+    Console(stderr=True).print(f"{len(texts):,} texts: {output}", highlight=False)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[TextIO]:
+    """The input, as lines of text."""
+    if name == "-":
+        yield sys.stdin
+    elif not Path(name).is_file():
+        raise BadInput(
+            name, "expected a file of lines, found no such file", remedy="give --input FILE, or - for standard input"
+        )
+    else:
+        with (
+            gzip.open(name, "rt", encoding="utf-8")
+            if name.endswith(".gz")
+            else Path(name).open(encoding="utf-8") as file
+        ):
+            yield file
+
+
+def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:
+    """One text a line: a JSON object, or a plain title."""
+    number = 0
+    try:
+        for number, line in enumerate(file, 1):
+            text = line.rstrip("\r\n")
+            yield _fields(text, name, number) if text.startswith("{") else {"title": text}
+    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        raise BadInput(
+            name, f"expected UTF-8 text, found {error}", remedy="convert the file", line=number + 1
+        ) from error
+
+
+def _fields(text: str, name: str, number: int) -> dict[str, str]:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadInput(
+            name, f"expected a JSON object, found {error.msg}", remedy="mend the line", line=number
+        ) from error
+    if not isinstance(fields.get("title", ""), str) or not isinstance(fields.get("content", ""), str):
+        raise BadInput(name, "expected strings for title and content", remedy="mend the line", line=number)
+    return {key: fields[key] for key in ("title", "content") if key in fields}
+
+
+def _json_lines(bundle: Bundle, texts: list[dict[str, str]], tops: Iterator[TopK]) -> Iterator[str]:
+    position = 0
+    for top in tops:
+        for labels in bundle.named(top):
+            line: Mapping[str, Any] = {
+                "text": texts[position].get("title", ""),
+                "labels": [label._asdict() for label in labels],
+            }
+            position += 1
+            yield json.dumps(line, ensure_ascii=False) + "\n"
+
+
+def _write_arrays(path: Path, tops: list[TopK], k: int) -> None:
+    ids = np.concatenate([np.zeros((0, k), np.int64), *(top.ids for top in tops)])
+    scores = np.concatenate([np.zeros((0, k), np.float32), *(top.scores for top in tops)])
+    with path.open("wb") as file:
+        np.savez(file, ids=ids, scores=scores)

@@ -1,0 +1,125 @@
+"""The verbs of a user's first hour, in real processes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from longtail import load
+
+QUICK = ("--epochs", 4, "--classifier-epochs", 6, "--batch", 64, "--width", 32, "--warmup", 10, "--learning-rate", 0.02)
+
+
+@pytest.fixture(scope="module")
+def trained(planted_folder, tmp_path_factory):
+    """A run of ngame on the planted data, and what training printed."""
+    from conftest import start
+
+    run = tmp_path_factory.mktemp("runs") / "run"
+    process = start("train", "ngame", planted_folder, "--out", run, *QUICK)
+    output, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    return run, output
+
+
+def test_train_shows_a_plan_and_each_epoch(trained):
+    run, output = trained
+    for words in (
+        "training documents",
+        "labels",
+        "a pool of",
+        "effective negatives",
+        "parameters",
+        "peak memory",
+        "disk",
+    ):
+        assert words in output
+    assert "encoder: epoch 4 of 4" in output
+    assert "classifiers: epoch 6 of 6" in output
+    assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "model", "run.json", "stages"]
+
+
+def test_run_json_says_what_was_asked(trained, planted_folder):
+    settings = json.loads((trained[0] / "run.json").read_text())
+    assert settings["recipe"] == "ngame"
+    assert settings["arguments"]["epochs"] == 4
+    assert settings["arguments"]["fields"] == ["title"]
+    assert settings["data"] == str(planted_folder)
+    assert all(len(value) == 64 for value in settings["hashes"].values())
+    assert settings["versions"].keys() == {"longtail", "python", "torch", "numpy"}
+
+
+def test_evaluate_prints_every_kind_and_writes_json(trained, longtail, tmp_path):
+    status, output, errors = longtail("evaluate", trained[0], "--json", tmp_path / "m.json", "--k", "1,5")
+    assert status == 0, errors
+    for word in ("encoder", "classifier", "fused", "P@1", "PSP@5", "A=", "B=", "N="):
+        assert word in output.replace(" ", ""), word
+    report = json.loads((tmp_path / "m.json").read_text())
+    assert report.keys() >= {"n", "A", "B", "N", "kinds"}
+    assert list(report["kinds"]) == ["fused", "encoder", "classifier"]
+    assert report["kinds"]["fused"]["P@1"] > report["kinds"]["encoder"]["P@1"]
+
+
+def test_predict_reads_lines_and_json_and_writes_both_formats(trained, longtail, tmp_path, planted_folder):
+    bundle = load(trained[0])
+    titles = [bundle.labels.fields["title"][i] for i in range(3)]
+    lines = tmp_path / "lines.txt.gz"
+    with gzip.open(lines, "wt", encoding="utf-8") as file:
+        file.write(f"{titles[0]}\n" + json.dumps({"title": titles[1]}) + "\n\n" + titles[2])
+    status, _, errors = longtail("predict", trained[0], "--input", lines, "--k", 7, "--output", tmp_path / "p.npz")
+    assert status == 0, errors
+    arrays = np.load(tmp_path / "p.npz")
+    assert (arrays["ids"].shape, arrays["ids"].dtype, arrays["scores"].dtype) == ((4, 7), np.int64, np.float32)
+    assert arrays["ids"][[0, 1, 3], 0].tolist() == [0, 1, 2]
+    status, output, _ = longtail("predict", trained[0], "--k", 2, stdin=f"{titles[0]}\n")
+    line = json.loads(output)
+    assert line["text"] == titles[0]
+    assert line["labels"][0]["text"] == titles[0]
+    assert line["labels"][0].keys() == {"id", "uid", "text", "score"}
+    assert len(line["labels"]) == 2
+    expected = bundle.predict(titles[:1], k=2)[0]
+    assert [label["id"] for label in line["labels"]] == [label.id for label in expected]
+
+
+def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
+    status, output, errors = longtail("train", "dpr", planted_folder, "--out", tmp_path / "run", "--dry-run")
+    assert status == 0, errors
+    assert "an epoch" in output
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "ngame", "{data}", "--out", "{run}"], "longtail resume"),
+        (["train", "dpr", "{data}", "--out", "{new}", "--loss", "hinge"], "expected one of triplet, decoupled_softmax"),
+        (["train", "dpr", "{data}/nothing", "--out", "{new}"], "no such folder"),
+        (["train", "dpr", "{data}", "--out", "{data}"], "found other files"),
+        (["train", "dpr", "{data}", "--out", "{new}", "--encoder", "nobody/nothing"], "nobody/nothing"),
+        (["evaluate", "{data}"], "expected the card of a trained model"),
+        (["evaluate", "{run}", "--k", "0"], "expected whole numbers above 0"),
+        (["predict", "{run}", "--input", "{data}/nothing"], "no such file"),
+        (
+            ["predict", "{run}", "--input", "{data}/lbl.json.gz", "--output", "{new}.csv"],
+            "expected a .jsonl or .npz file",
+        ),
+        (["predict", "{run}", "--input", "{bad}"], "line 2: expected a JSON object"),
+        (["predict", "{run}", "--input", "{binary}"], "expected UTF-8 text"),
+        (["predict", "{run}", "--input", "{empty}", "--kind", "best"], "expected one of encoder, classifier, fused"),
+        (["resume", "{data}"], "expected the settings of a run"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, tmp_path, arguments, message):
+    (tmp_path / "bad.jsonl").write_text('{"title": "x"}\n{"title": \n')
+    (tmp_path / "binary").write_bytes(b"caf\xe9\n")
+    (tmp_path / "empty").write_text("text\n")
+    names = {"data": planted_folder, "run": trained[0], "new": tmp_path / "new"}
+    names |= {"bad": tmp_path / "bad.jsonl", "binary": tmp_path / "binary", "empty": tmp_path / "empty"}
+    status, _, errors = longtail(*(argument.format(**names) for argument in arguments))
+    assert status == 1, errors
+    assert message in errors
+    assert len(errors.strip().splitlines()) == 1, errors
+    assert not (tmp_path / "new").exists() or not (tmp_path / "new" / "model").exists()
