@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,17 +17,17 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import token_table
 from longtail.errors import BadInput
+from longtail.files import new_folder, write_json
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import Encoder, embed
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
 from longtail.search.fuse import Fusion
 from longtail.topk import FloatArray, TopK
-from longtail.train.checkpoint import sync, write_json
 
 _FORMAT = 1
 _BLOCK = 8_192  # texts predicted at a time
-_ENCODERS: Mapping[str, type[BagEncoder] | type[TransformerEncoder]] = {
+_ENCODERS: Mapping[str, type[BagEncoder | TransformerEncoder]] = {
     "bag": BagEncoder,
     "transformer": TransformerEncoder,
 }
@@ -82,7 +81,9 @@ class Bundle:
     def index(self, kind: str) -> Exact:
         """The index of a score kind, built at its first use."""
         if kind not in self.kinds:
-            raise BadInput("kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those")
+            raise BadInput(
+                "kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those"
+            )
         if kind not in self._indexes:
             table = self.vectors[kind] if kind in self.vectors else self._fused()
             self._indexes[kind] = Exact(table, device=self.device)
@@ -148,25 +149,20 @@ class Bundle:
         ]
 
     def save(self, folder: Path) -> None:
-        """Write the model; the folder appears whole, or stays as it was."""
-        partial = folder.with_name(f".{folder.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
-        (partial / "encoder").mkdir(parents=True)
-        self.encoder.save(partial / "encoder")
+        """Write the model into a new folder, which appears whole or not at all."""
         arrays: dict[str, np.ndarray[Any, Any]] = dict(self.vectors)
         if self.fusion is not None:
             arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, partial / "labels.safetensors")
-        with (partial / "labels.jsonl").open("w", encoding="utf-8") as file:
-            for uid, title in zip(self.labels.uids, self.labels.fields["title"], strict=True):
-                file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
-        write_json(partial / "bundle.json", self._card())
-        for path in partial.rglob("*"):
-            sync(path)
-        if folder.exists():
-            shutil.rmtree(folder)
-        partial.rename(folder)
-        sync(folder.parent)
+        with new_folder(folder) as path:
+            (path / "encoder").mkdir()
+            self.encoder.save(path / "encoder")
+            save_file(
+                {name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / "labels.safetensors"
+            )
+            with (path / "labels.jsonl").open("w", encoding="utf-8") as file:
+                for uid, title in zip(self.labels.uids, self.labels.fields["title"], strict=True):
+                    file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
+            write_json(path / "bundle.json", self._card())
 
     def _card(self) -> dict[str, Any]:
         return {
@@ -195,7 +191,9 @@ class Bundle:
             raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
         card = json.loads(path.read_text(encoding="utf-8"))
         if card["format"] != _FORMAT:
-            raise BadInput(path, f"expected format {_FORMAT}, found {card['format']}", remedy="use the longtail that wrote it")
+            raise BadInput(
+                path, f"expected format {_FORMAT}, found {card['format']}", remedy="use the longtail that wrote it"
+            )
         arrays = load_file(folder / "labels.safetensors")
         labels = _read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}

@@ -16,8 +16,8 @@ from longtail.data.filters import proposed_pairs
 from longtail.errors import BadInput
 from longtail.evaluate.metrics import evaluate as metrics
 from longtail.evaluate.report import as_json, measure, show
+from longtail.files import write_json
 from longtail.topk import FloatArray
-from longtail.train.checkpoint import write_json
 
 
 def evaluate(

@@ -17,8 +17,8 @@ from rich.console import Console
 from longtail.bundle import Bundle, load
 from longtail.cli.runs import RunFolder
 from longtail.errors import BadInput
+from longtail.files import replacing
 from longtail.topk import TopK
-from longtail.train.checkpoint import replacing
 
 
 def predict(

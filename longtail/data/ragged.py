@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from longtail.data.sparse import gather
+from longtail.files import new_folder
 from longtail.topk import FloatArray, IntArray
 
 
@@ -51,15 +49,10 @@ class Ragged:
         return Ragged(self.ids[positions], offsets, self.weights[positions] if len(self.weights) else self.weights)
 
     def save(self, folder: Path) -> None:
-        """Write the arrays as ``.npy`` files; the folder appears whole or not at all."""
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".tokens-"))
-        for name in self.__slots__:
-            np.save(temporary / f"{name}.npy", getattr(self, name))
-        try:
-            os.rename(temporary, folder)  # noqa: PTH104  (fails on a folder that is there, which Path.replace would too)
-        except OSError:  # another process was first: its table has the same key, so the same content
-            shutil.rmtree(temporary)
+        """Write the arrays as ``.npy`` files into a new folder, which appears whole or not at all."""
+        with new_folder(folder) as path:
+            for name in self.__slots__:
+                np.save(path / f"{name}.npy", getattr(self, name))
 
     @classmethod
     def load(cls, folder: Path) -> Ragged:

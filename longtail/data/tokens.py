@@ -13,6 +13,7 @@ from torch import Tensor
 
 from longtail.data.ragged import Ragged
 from longtail.data.texts import Texts
+from longtail.errors import BadInput
 from longtail.topk import IntArray
 
 
@@ -116,5 +117,9 @@ def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache
     key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
     folder = cache / f"tokens-{key[:32]}"
     if not folder.is_dir():
-        tokenizer(texts.joined(fields)).save(folder)
+        try:
+            tokenizer(texts.joined(fields)).save(folder)
+        except (OSError, BadInput):
+            if not folder.is_dir():  # else another process was first, and its table has the same content
+                raise
     return Ragged.load(folder)

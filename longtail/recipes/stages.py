@@ -263,6 +263,7 @@ def fuse(
 def finish(run: Run, bundle: Bundle) -> Bundle:
     """Keep the trained bundle in the run's folder, and let the run's own token tables go."""
     if run.folder is not None:
+        shutil.rmtree(run.folder / "model", ignore_errors=True)
         bundle.save(run.folder / "model")
         shutil.rmtree(run.folder / "tokens", ignore_errors=True)
     return bundle

@@ -1,11 +1,9 @@
-"""Files that are there whole or not at all, and the state of a training run in them."""
+"""The state of a training run in a file, without pickle."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,37 +11,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its place once the block has ended well.
-
-    The content reaches the disk before the name does (fsync, rename, fsync of the folder), so that after a crash at any
-    moment ``path`` holds the old content or the new one, whole.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        yield temporary
-        sync(temporary)
-        temporary.replace(path)
-        sync(path.parent)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Make sure that what was written to a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a value as indented JSON, whole or not at all."""
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+from longtail.files import replacing
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:

@@ -90,7 +90,7 @@ def announce(
         epochs: of the stage.
 
     Raises:
-        LongtailError: it needs more memory or disk than there is; the message names the settings that would make it fit.
+        LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
         Planned: the run is dry.
     """
     if run.begun():
@@ -147,7 +147,7 @@ def _refuse(what: str, needed: int, free: int, remedy: str) -> None:
 
 
 def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
-    """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, in 4-byte numbers)."""
+    """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, 4 bytes each)."""
     config = getattr(module, "config", None)
     if config is None:
         return 0

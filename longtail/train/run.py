@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from torch import nn
 
 from longtail.errors import BadInput
-from longtail.train.checkpoint import load_state, save_state, write_json
+from longtail.files import must_be_free, remove_partial, write_json
+from longtail.train.checkpoint import load_state, save_state
 from longtail.train.log import Log
 
 
@@ -60,12 +61,9 @@ class Run:
             return
         path = self.folder / "run.json"
         if not path.exists():
-            if self.folder.exists() and any(self.folder.iterdir()):
-                raise BadInput(
-                    self.folder, "expected an empty folder or a run, found other files", remedy="choose another"
-                )
-            self.folder.mkdir(parents=True, exist_ok=True)
+            must_be_free(self.folder)
             write_json(path, settings)
+        remove_partial(self.folder)
         found = json.loads(path.read_text(encoding="utf-8"))
         wanted = json.loads(json.dumps(settings))
         for part in ("recipe", "arguments", "hashes"):

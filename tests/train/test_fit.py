@@ -203,5 +203,5 @@ def test_a_run_folder_of_other_settings_is_refused(tmp_path):
         Run(tmp_path / "run").describe({**settings, "arguments": {"epochs": 4, "seed": 0}})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
-    with pytest.raises(LongtailError, match="found other files"):
+    with pytest.raises(LongtailError, match="not empty"):
         Run(tmp_path / "other").describe(settings)

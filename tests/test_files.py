@@ -1,0 +1,55 @@
+"""What is written is there whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail.errors import BadInput
+from longtail.files import new_folder, remove_partial, replacing, write_json
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+
+    def write_half():
+        with replacing(path) as temporary:
+            temporary.write_text("half")
+            raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failed_folder_leaves_nothing(tmp_path):
+    def write_half():
+        with new_folder(tmp_path / "new") as temporary:
+            (temporary / "file").write_text("half")
+            raise RuntimeError("the disk is full")
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_new_folder_appears_with_its_content(tmp_path):
+    with new_folder(tmp_path / "a" / "b") as temporary:
+        (temporary / "c").mkdir()
+        write_json(temporary / "c" / "file.json", {"ü": 1})
+        assert not (tmp_path / "a" / "b").exists()
+    assert (tmp_path / "a" / "b" / "c" / "file.json").read_text(encoding="utf-8") == '{\n "ü": 1\n}\n'
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
+
+
+def test_a_folder_with_content_is_refused_and_what_a_crash_left_is_no_content(tmp_path):
+    (tmp_path / ".file.1.partial").write_text("half")
+    (tmp_path / ".folder.1.partial").mkdir()
+    with new_folder(tmp_path / "new"):
+        pass
+    remove_partial(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    (tmp_path / "new" / "precious").write_text("mine")
+    with pytest.raises(BadInput, match="not empty"), new_folder(tmp_path / "new"):
+        pass
