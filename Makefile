@@ -11,6 +11,18 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
+demo: $(INSTALLED)  ## train on real data, evaluate, and rank labels for a few texts
+	@if [ -f runs/demo/run.json ]; then set -x; $(BIN)/longtail resume runs/demo; \
+	else set -x; $(BIN)/longtail train ngame examples/debian-packages --out runs/demo; fi
+	$(BIN)/longtail evaluate runs/demo
+	@printf '%s\n' \
+		'photo-manager: organise and edit digital photographs' \
+		'a web server written in Python' \
+		'plugins to play music from the command line' \
+		'LaTeX packages for linguists' \
+	| $(BIN)/longtail predict runs/demo --k 5 --table
+	@echo "Type your own: $(BIN)/longtail predict runs/demo"
+
 test: $(INSTALLED)  ## lint, types, then the whole suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +19,8 @@ from longtail.data.describe import describe as count
 from longtail.data.describe import sections
 from longtail.data.filters import proposed_filter
 from longtail.data.imports import Columns, Match, import_tables
-from longtail.data.manifest import part
+from longtail.data.manifest import is_encoding, part
+from longtail.data.split import rows_to_hold_out
 from longtail.data.writing import must_be_free, write_pairs
 from longtail.errors import BadInput
 
@@ -121,6 +123,9 @@ def import_(
     entry becomes a label whose text is the entry.
     """
     must_be_free(out)
+    constants = None if propensity is None else _propensity(propensity)
+    if not is_encoding(encoding):
+        raise BadInput("--encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
     columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
     dataset = import_tables(
         train,
@@ -132,19 +137,17 @@ def import_(
         encoding=encoding,
         name=name or out.resolve().name,
     )
-    constants = None if propensity is None else _propensity(propensity)
     dataset = replace(dataset, licence=licence, propensity=constants)
     dataset.write(out)
     _say_written(out, dataset)
 
 
 def _propensity(text: str) -> Propensity:
-    try:
-        A, B = map(float, text.split(","))
-    except ValueError:
-        problem, remedy = f"expected two numbers A,B, found {text}", "for example 0.55,1.5"
-        raise BadInput("--propensity", problem, remedy=remedy) from None
-    return Propensity(A, B)
+    parts = [float(part) for part in text.split(",") if re.fullmatch(r"\s*\d+(\.\d+)?\s*", part)]
+    if len(parts) != 2 or text.count(",") != 1:
+        problem, remedy = f"expected two finite numbers A,B >= 0, found {text}", "for example 0.55,1.5"
+        raise BadInput("--propensity", problem, remedy=remedy)
+    return Propensity(*parts)
 
 
 @data_app.command()
@@ -165,7 +168,8 @@ def split(
     dataset = Dataset.read(folder)
     if not 0 < share < 1:
         raise BadInput("--share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
-    kept, held = dataset.holdout(rows if rows is not None else max(1, round(share * len(dataset.train))), seed)
+    count = rows if rows is not None else max(1, round(share * len(dataset.train)))
+    kept, held = dataset.holdout(rows_to_hold_out(dataset.train.targets, count, seed))
     made = replace(kept, test=held)
     made.write(out)
     _say_written(out, made)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, TextIO
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from longtail.bundle import Bundle, load
 from longtail.cli.runs import RunFolder
@@ -24,38 +25,50 @@ from longtail.topk import TopK
 def predict(
     run: RunFolder,
     input_file: Annotated[
-        str, typer.Option("--input", help="Lines, or JSON lines (.gz too); - reads from the terminal.")
+        str, typer.Option("--input", help="Lines, or JSON lines (.gz too); - is standard input.")
     ] = "-",
     k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
-    output: Annotated[
-        Path | None, typer.Option(help="A .jsonl or .npz file; printed as JSON lines if left out.")
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="The score kind: encoder, classifier or fused; the best if left out.")
-    ] = None,
+    output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
+    kind: Annotated[str | None, typer.Option(help="encoder, classifier or fused; the best if left out.")] = None,
+    table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
-    """Rank labels for each line of a file.
+    """Rank labels for each line of a file, or for lines as they are typed.
 
-    A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file has a line of JSON for each of
-    them; an .npz file has the arrays ids and scores, one row each.
+    A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
+    them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
     """
     if output is not None and output.suffix not in (".jsonl", ".npz"):
         raise BadInput("--output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
     bundle = load(run, device=device)
+    for_people = output is None and (table or sys.stdout.isatty())
     with _opened(input_file) as file:
-        texts = list(_texts(file, input_file))
-    tops = bundle.stream(texts, k, kind=kind)
+        texts = _texts(file, input_file)
+        if for_people:
+            _print(bundle, texts, k, kind)
+            return
+        given = list(texts)
+    tops = bundle.stream(given, k, kind=kind)
     if output is None:
-        sys.stdout.writelines(_json_lines(bundle, texts, tops))
+        sys.stdout.writelines(_json_lines(bundle, given, tops))
         return
     with replacing(output) as temporary:
         if output.suffix == ".npz":
             _write_arrays(temporary, list(tops), k)
         else:
             with temporary.open("w", encoding="utf-8") as out:
-                out.writelines(_json_lines(bundle, texts, tops))
-    Console(stderr=True).print(f"{len(texts):,} texts: {output}", highlight=False)
+                out.writelines(_json_lines(bundle, given, tops))
+    Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False)
+
+
+def _print(bundle: Bundle, texts: Iterator[dict[str, str]], k: int, kind: str | None) -> None:
+    """Answer each text at once, for people."""
+    console = Console(highlight=False)
+    for text in texts:
+        (labels,) = (labels for top in bundle.stream([text], k, kind=kind) for labels in bundle.named(top))
+        console.print(f"[bold]{escape(text.get('title', ''))}[/bold]")
+        for label in labels:
+            console.print(f"  {label.score:8.3f}  {escape(label.text)}", no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager

@@ -14,7 +14,6 @@ from longtail.data.folder import FIELDS, Folder, Side
 from longtail.data.graph import Graph, write_graph
 from longtail.data.manifest import NAME
 from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry
-from longtail.data.split import rows_to_hold_out
 from longtail.data.texts import Texts
 from longtail.data.writing import new_folder, write_json, write_lines, write_pairs
 from longtail.errors import BadInput
@@ -160,21 +159,19 @@ class Dataset:
             content = {key: value for key, value in said.items() if value} | {"encoding": "utf-8", "graphs": graphs}
             write_lines(path / NAME, [json.dumps(content, indent=1, ensure_ascii=False)])
 
-    def holdout(self, rows: int, seed: int) -> tuple[Dataset, Split]:
-        """Cut a validation split out of the training documents.
+    def holdout(self, out: IntArray) -> tuple[Dataset, Split]:
+        """Cut some of the training documents out.
 
-        Rows all of whose labels keep another training row are preferred (`rows_to_hold_out`). They become like test
-        documents: they have no edges in the graphs, also where they are labels, and where the data set has a filter,
-        their reciprocal pairs are in it.
+        They become like test documents: they have no edges in the graphs, also where they are labels, and where the
+        data set has a filter, their reciprocal pairs are in it.
 
         Args:
-            rows: how many, in [1, N).
-            seed: of the draw.
+            out: rows to hold out, ascending, each once, in [0, N): `rows_at_random` for a split on which things are as
+                they are on the test split, unseen labels included; `rows_to_hold_out` to keep labels trainable.
 
         Returns:
             The data set without these rows, and these rows.
         """
-        out = rows_to_hold_out(self.train.targets, rows, seed)
         kept = np.setdiff1d(np.arange(len(self.train)), out)
         train, held = self.train.take(kept), self.train.take(out)
         if held.filtered is not None:

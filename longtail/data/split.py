@@ -9,6 +9,11 @@ from longtail.errors import BadInput
 from longtail.topk import BoolArray, IntArray
 
 
+def rows_at_random(n: int, rows: int, seed: int) -> IntArray:
+    """Draw ``rows`` of n rows, ascending, each once: a fair sample, in which some labels occur in no other row."""
+    return np.sort(np.random.default_rng(seed).choice(n, rows, replace=False)).astype(np.int64)
+
+
 def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     """Draw rows whose labels all keep another training row, as far as there are such rows.
 

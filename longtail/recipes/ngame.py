@@ -13,6 +13,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
 from longtail.data.dataset import Dataset
+from longtail.data.split import rows_at_random
 from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, read_text, train_classifiers
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -38,8 +39,8 @@ def ngame(
     cluster_every: int = 1,
     cluster_size: int = 8,
     classifier_loss: str = "decoupled_softmax",
-    classifier_epochs: int = 10,
-    classifier_learning_rate: float = 1e-3,
+    classifier_epochs: int = 6,
+    classifier_learning_rate: float = 3e-3,
     dropout: float = 0.5,
     validation: float = 0.05,
     seed: int = 0,
@@ -77,7 +78,8 @@ def ngame(
     """
     run = begin("ngame", locals())
     where = choose_device(device)
-    dataset, held_out = dataset.holdout(min(5000, round(validation * len(dataset.train))), seed=seed)
+    out_rows = min(5000, round(validation * len(dataset.train)))
+    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
     train = dataset.train
     text = read_text(dataset, encoder, fields, run=run, width=width, max_length=max_length, device=where, seed=seed)
     sampler = Clustered(len(train), batch, seed=seed)

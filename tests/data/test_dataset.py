@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.data.dataset import Dataset, Propensity
+from longtail.errors import BadInput
+
+TARGETS = [[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
+
+
+def strings(texts: object) -> dict[str, list[str]]:
+    return {name: list(column) for name, column in texts.fields.items()}
+
+
+def same(left: Dataset, right: Dataset) -> bool:
+    return left.fingerprint() == right.fingerprint()
+
+
+def test_json_lines(fruit: Path) -> None:
+    dataset = Dataset.read(fruit)
+    assert (dataset.name, dataset.licence, dataset.description) == ("fruit", "CC0", "What fruit is it?")
+    assert dataset.propensity == Propensity(0.55, 1.5)
+    assert list(dataset.train.documents.uids) == ["d0", "d1", "d2", "d3"]
+    assert strings(dataset.train.documents) == {
+        "title": ["red apple", "green pear", "blue plum", "pear"],
+        "content": ["a fruit", "", "", ""],
+    }
+    assert strings(dataset.labels) == {"title": ["apple", "pear", "plum", ""]}  # no label has a content
+    np.testing.assert_array_equal(dataset.train.targets.toarray(), TARGETS)  # 0.5 counts, 0.0 does not
+    np.testing.assert_array_equal(dataset.test.targets.toarray(), [[1, 0, 0, 0], [0, 1, 1, 0]])
+    np.testing.assert_array_equal(dataset.test.filtered.toarray(), [[0, 0, 1, 0], [1, 0, 0, 0]])
+    assert dataset.train.filtered.toarray()[3, 1] == dataset.train.filtered.nnz == 1
+    graph = dataset.graphs["tree"]
+    assert list(graph.nodes) == ["malus", "pyrus", "prunus"]
+    np.testing.assert_array_equal(graph.train.toarray(), [[1, 0, 0], [0, 1, 0.5], [0, 0, 0], [0, 2, 0]])
+    np.testing.assert_array_equal(graph.label.toarray(), [[1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]])
+
+
+def test_matrices_and_raw_texts_say_the_same(fruit: Path, plain: Path) -> None:
+    one, other = Dataset.read(fruit, fields=("title",)), Dataset.read(plain)
+    assert other.name == "plain"
+    assert other.propensity is None
+    for left, right in ((one.train, other.train), (one.test, other.test)):
+        assert strings(left.documents) == strings(right.documents)
+        np.testing.assert_array_equal(left.targets.toarray(), right.targets.toarray())
+        np.testing.assert_array_equal(left.filtered.toarray(), right.filtered.toarray())
+    assert strings(one.labels) == strings(other.labels)
+    assert list(other.labels.uids) == [""] * 4
+    np.testing.assert_array_equal(one.graphs["tree"].train.toarray(), other.graphs["tree"].train.toarray())
+
+
+def test_the_older_matrix_format(plain: Path) -> None:
+    before = Dataset.read(plain)
+    (plain / "trn_X_Y.txt").unlink()
+    (plain / "train.txt").write_text("4 5 4\n0,2 0:1\n1 4:0.5\n2 1:1\n 3:1\n")
+    (plain / "tst_X_Y.txt.gz").unlink()
+    (plain / "test.txt").write_text("2 5 4\n0 0:1\n2,1 4:0.5\n")
+    assert same(before, Dataset.read(plain))
+
+
+def test_json_lines_are_read_where_both_layouts_are_there(fruit: Path, plain: Path) -> None:
+    before = Dataset.read(fruit)
+    shutil.copy(plain / "trn_X_Y.txt", fruit)
+    assert same(before, Dataset.read(fruit))
+
+
+def test_files_may_be_plain_and_filters_have_the_names_of_other_codes(fruit: Path) -> None:
+    import gzip
+
+    before = Dataset.read(fruit)
+    for path in [*fruit.glob("*.gz")]:
+        if "tree" not in path.name:
+            path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
+            path.unlink()
+    (fruit / "filter_labels_test.txt").rename(fruit / "tst_filter_labels.txt")
+    assert same(before, Dataset.read(fruit))
+
+
+def test_the_encoding_is_that_of_dataset_json(plain: Path) -> None:
+    (plain / "raw_data/label.raw.txt").write_bytes(b"apple\np\xeache\nplum\n\n")
+    (plain / "dataset.json").write_text('{"encoding": "latin-1"}')
+    assert list(Dataset.read(plain).labels.fields["title"]) == ["apple", "p\u00eache", "plum", ""]
+
+
+def test_a_test_split_filters_uids_and_weights_are_optional(fruit: Path) -> None:
+    for name in ("tst.json.gz", "filter_labels_train.txt", "filter_labels_test.txt", "dataset.json"):
+        (fruit / name).unlink()
+    (fruit / "trn.json.gz").unlink()
+    (fruit / "trn.json").write_text('{"title": "x", "uid": 7, "target_ind": [3, 3, 1], "other": 1}\n')
+    (fruit / "tree_trn_X_Y.txt").write_text("1 3\n\n")
+    dataset = Dataset.read(fruit)
+    assert dataset.test is None
+    assert dataset.train.filtered is None
+    assert dataset.propensity is None
+    assert list(dataset.train.documents.uids) == ["7"]
+    np.testing.assert_array_equal(dataset.train.targets.toarray(), [[0, 1, 0, 1]])
+
+
+def test_only_what_is_asked_for_is_read(fruit: Path) -> None:
+    dataset = Dataset.read(fruit, fields=("title",), test=False, graphs=[])
+    assert set(dataset.train.documents.fields) == {"title"}
+    assert dataset.test is None
+    assert dataset.graphs == {}
+
+
+@pytest.mark.parametrize("layout", ["fruit", "plain"])
+def test_what_is_written_is_read_again(request: pytest.FixtureRequest, tmp_path: Path, layout: str) -> None:
+    dataset = Dataset.read(request.getfixturevalue(layout))
+    dataset.write(tmp_path / "copy")
+    copy = Dataset.read(tmp_path / "copy")
+    assert same(dataset, copy)
+    assert replace(copy, folder=None, train=None, test=None, labels=None, graphs={}) == replace(
+        dataset, folder=None, train=None, test=None, labels=None, graphs={}
+    )
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_any_text_is_written_and_read_again(tmp_path: Path) -> None:
+    titles = ["a\nb\r\n", "", "\u2028 \u00e9 \U0001f600", '"\\', "\ud800"]
+    dataset = Dataset.from_texts(titles, [[0], [], [], [], []], ["a\nb"])
+    dataset.write(tmp_path / "copy")
+    assert list(Dataset.read(tmp_path / "copy").train.documents.fields["title"]) == titles
+
+
+def test_writing_leaves_a_folder_alone_that_holds_something(fruit: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in fruit.rglob("*")}
+    dataset = Dataset.read(fruit)
+    with pytest.raises(BadInput, match="is there already, and is not empty"):
+        dataset.write(fruit)
+    assert {path: path.stat().st_mtime_ns for path in fruit.rglob("*")} == before
+
+
+def test_a_fingerprint_changes_with_the_part_that_changes(fruit: Path) -> None:
+    before = Dataset.read(fruit).fingerprint()
+    assert set(before) == {
+        *("labels", "train.documents", "train.targets", "train.filtered", "graph.tree.nodes", "graph.tree.train"),
+        *("test.documents", "test.targets", "test.filtered", "graph.tree.label"),
+    }
+    (fruit / "filter_labels_train.txt").write_text("3 2\n")
+    after = Dataset.read(fruit).fingerprint()
+    assert {part for part in before if before[part] != after[part]} == {"train.filtered"}
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([[0]], "targets: expected one list of label ids a document, found 1 for 2 documents; give"),
+        ([[0], [3]], r"targets: label id 3 of document 1 is not an integer in \[0, 3\); ids are positions"),
+        ([[-1], [0]], r"targets: label id -1 of document 0 is not an integer in \[0, 3\)"),
+        ([[0], [1.0]], r"targets: label id 1.0 of document 1 is not an integer in \[0, 3\)"),
+        ([[0], ["a"]], r"targets: label id 'a' of document 1 is not an integer in \[0, 3\)"),
+    ],
+)
+def test_lists_that_do_not_fit(targets: list[list[int]], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        Dataset.from_texts(["x", "y"], targets, ["a", "b", "c"])
+
+
+def test_lists_that_fit() -> None:
+    dataset = Dataset.from_texts(["x", "y"], [[2, 0], []], ["a", "b", "c"])
+    np.testing.assert_array_equal(dataset.train.targets.toarray(), [[1, 0, 1], [0, 0, 0]])
+    assert dataset.folder is None
+
+
+def test_held_out_rows_leave_everything_but_the_labels(fruit: Path) -> None:
+    dataset = Dataset.read(fruit)
+    kept, held = dataset.holdout(np.array([2]))
+    assert list(held.documents.uids) == ["d2"]
+    assert list(kept.train.documents.uids) == ["d0", "d1", "d3"]
+    np.testing.assert_array_equal(held.targets.toarray(), [TARGETS[2]])
+    np.testing.assert_array_equal(kept.train.targets.toarray(), [TARGETS[0], TARGETS[1], TARGETS[3]])
+    assert held.filtered.nnz == 0
+    assert kept.train.filtered.toarray()[2, 1] == kept.train.filtered.nnz == 1
+    np.testing.assert_array_equal(kept.graphs["tree"].train.toarray(), [[1, 0, 0], [0, 1, 0.5], [0, 2, 0]])
+    np.testing.assert_array_equal(kept.graphs["tree"].label.toarray(), dataset.graphs["tree"].label.toarray())
+    assert kept.test is dataset.test
+
+
+def test_held_out_rows_are_like_test_rows(tmp_path: Path, fruit: Path) -> None:
+    """Documents a, b and c are the labels 0, 1 and 2; a -> 1 and b -> 0, c -> 0."""
+    records = [("a", [1]), ("b", [0, 3]), ("c", [0, 3]), ("d", [1, 3]), ("e", [3])]
+    lines = [json.dumps({"uid": uid, "title": "x", "target_ind": ids}) for uid, ids in records]
+    labels = [json.dumps({"uid": uid, "title": "y"}) for uid in "abcz"]
+    (fruit / "trn.json.gz").unlink()
+    (fruit / "trn.json").write_text("\n".join(lines) + "\n")
+    (fruit / "lbl.json.gz").unlink()
+    (fruit / "lbl.json").write_text("\n".join(labels) + "\n")
+    (fruit / "tree_trn_X_Y.txt").write_text("5 3\n0:1\n1:1\n2:1\n0:1\n1:1\n")
+    (fruit / "tree_lbl_X_Y.txt.gz").unlink()
+    (fruit / "tree_lbl_X_Y.txt").write_text("4 3\n0:1\n1:1\n2:1\n0:1\n")
+    (fruit / "filter_labels_train.txt").write_text("0 0\n1 1\n2 2\n")
+    said = json.loads((fruit / "dataset.json").read_text())
+    said["graphs"]["tree"]["label"] = "tree_lbl_X_Y.txt"
+    (fruit / "dataset.json").write_text(json.dumps(said))
+    dataset = Dataset.read(fruit)
+    kept, held = dataset.holdout(np.array([0, 4]))
+    assert list(held.documents.uids) == ["a", "e"]
+    # a is the label 0; it is filtered, and so is c, which has the label a (b has it too, but a -> b is true)
+    np.testing.assert_array_equal(held.filtered.toarray(), [[1, 0, 1, 0], [0, 0, 0, 0]])
+    np.testing.assert_array_equal(kept.graphs["tree"].label.toarray(), [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(dataset.graphs["tree"].label.toarray()[0], [1, 0, 0])
