@@ -21,8 +21,9 @@ from longtail.data.filters import proposed_filter
 from longtail.data.imports import Columns, Match, import_tables
 from longtail.data.manifest import is_encoding, part
 from longtail.data.split import rows_to_hold_out
-from longtail.data.writing import must_be_free, write_pairs
+from longtail.data.writing import write_pairs
 from longtail.errors import BadInput
+from longtail.files import must_be_free
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/data.md).", show_default=False)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +14,9 @@ from longtail.data.graph import Graph, write_graph
 from longtail.data.manifest import NAME
 from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry
 from longtail.data.texts import Texts
-from longtail.data.writing import new_folder, write_json, write_lines, write_pairs
+from longtail.data.writing import write_pairs, write_records
 from longtail.errors import BadInput
+from longtail.files import new_folder, write_json
 from longtail.topk import BoolArray, IntArray
 
 
@@ -143,10 +143,10 @@ class Dataset:
             BadInput: the folder is there already, and not empty.
         """
         with new_folder(Path(folder)) as path:
-            write_json(path / "lbl.json.gz", _records(self.labels))
+            write_records(path / "lbl.json.gz", _records(self.labels))
             for split, short, side in ((self.train, "trn", "train"), (self.test, "tst", "test")):
                 if split is not None:
-                    write_json(path / f"{short}.json.gz", _records(split.documents, split.targets))
+                    write_records(path / f"{short}.json.gz", _records(split.documents, split.targets))
                     if split.filtered is not None:
                         write_pairs(path / f"filter_labels_{side}.txt", split.filtered)
             said = {
@@ -157,7 +157,7 @@ class Dataset:
             }
             graphs = {name: write_graph(path, name, graph) for name, graph in self.graphs.items()}
             content = {key: value for key, value in said.items() if value} | {"encoding": "utf-8", "graphs": graphs}
-            write_lines(path / NAME, [json.dumps(content, indent=1, ensure_ascii=False)])
+            write_json(path / NAME, content)
 
     def holdout(self, out: IntArray) -> tuple[Dataset, Split]:
         """Cut some of the training documents out.

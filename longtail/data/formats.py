@@ -45,7 +45,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     except FileNotFoundError:
         raise BadInput(path, "the file is missing", remedy="check the name and the folder") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        problem = f"the gzip is broken or cut short after {count} whole lines ({error})"
+        problem = f"the gzip is broken or cut short somewhere after line {count} ({error})"
         raise BadInput(path, problem, remedy=CUT_AGAIN) from None
     except OSError as error:
         raise BadInput(path, f"cannot be read ({error.strerror})", remedy="check the path and its rights") from None

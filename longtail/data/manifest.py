@@ -123,16 +123,19 @@ def _propensity(path: Path, value: object, report: Report) -> tuple[float | None
     return float(value["A"]), float(value["B"])
 
 
-def _encoding(path: Path, name: str, report: Report) -> str:
-    """An encoding in which lines and ASCII digits are what they are in ASCII."""
+def is_encoding(name: str) -> bool:
+    """Whether a text encoding is known, in which lines and ASCII are what they are in ASCII."""
     try:
-        known = b'{"a": 10}\n'.decode(name) == '{"a": 10}\n'
-    except (LookupError, UnicodeError, ValueError):
-        known = False
-    if not known:
-        report(BadInput(path, f'unknown encoding "{name}"', remedy='use "utf-8" (the default) or "latin-1"'))
-        return "utf-8"
-    return name
+        return b'{"a": 10}\n'.decode(name) == '{"a": 10}\n'
+    except (LookupError, ValueError):
+        return False
+
+
+def _encoding(path: Path, name: str, report: Report) -> str:
+    if is_encoding(name):
+        return name
+    report(BadInput(path, f'unknown encoding "{name}"', remedy='use "utf-8" (the default) or "latin-1"'))
+    return "utf-8"
 
 
 def _graphs(path: Path, given: object, report: Report) -> dict[str, GraphFiles]:

@@ -1,53 +1,18 @@
-"""Writing the files of a data set: whole or not at all, UTF-8, and equal bytes for equal content."""
+"""Writing the files of a data set: UTF-8, and equal bytes for equal content."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import BinaryIO
 
 from longtail.data.sparse import CSR, row_of_entry
-from longtail.errors import BadInput
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary name beside ``path``: renamed to it when the block ends, removed when it fails."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{os.getpid()}-{path.name}"
-    try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def must_be_free(folder: Path) -> None:
-    """Refuse a folder that holds something already."""
-    if folder.exists() and (not folder.is_dir() or any(islice(folder.iterdir(), 1))):
-        raise BadInput(folder, "is there already, and is not empty", remedy="choose another folder or remove it")
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder that becomes ``folder`` when the block ends, and goes when it fails: never half of one."""
-    must_be_free(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
-    try:
-        yield temporary
-        temporary.chmod(0o755)
-        temporary.replace(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+from longtail.files import replacing
 
 
 def write_lines(path: Path, texts: Iterable[str]) -> None:
@@ -69,7 +34,7 @@ def _packed(file: BinaryIO, gzipped: bool) -> Iterator[BinaryIO]:  # noqa: FBT00
         yield buffered
 
 
-def write_json(path: Path, records: Iterable[object]) -> None:
+def write_records(path: Path, records: Iterable[object]) -> None:
     """Write one JSON object a line. Characters beyond ASCII are escaped, so that every reader agrees on them."""
     write_lines(path, map(json.dumps, records))
 

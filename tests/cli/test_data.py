@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from longtail.cli.data import data_app
+from longtail.data.dataset import Dataset, Propensity
+from longtail.data.sparse import csr_of_lists
+from longtail.data.split import rows_to_hold_out
+from longtail.data.synthetic import planted
+from longtail.errors import BadInput
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.setenv("COLUMNS", "80")
+    return lambda *arguments: CliRunner().invoke(data_app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    planted(0, documents=600, test_documents=100, labels=120).dataset.write(tmp_path / "planted")
+    return tmp_path / "planted"
+
+
+def failure(result: Result) -> str:
+    """The message of the problem that `longtail.cli.main` prints."""
+    assert result.exit_code == 1
+    assert isinstance(result.exception, BadInput)
+    return str(result.exception)
+
+
+def test_check_prints_warnings_and_succeeds(run: Run, tmp_path: Path) -> None:
+    dataset = Dataset.from_texts(["x", "y"], [[0], [1]], ["a", "b"])
+    replace(dataset, test=dataset.train, propensity=Propensity(0.5, 0.4)).write(tmp_path / "well")
+    result = run("check", tmp_path / "well")
+    assert (result.exit_code, result.output) == (0, "lists can be used: no errors, 0 warnings\n")
+    dataset.write(tmp_path / "bare")
+    result = run("check", tmp_path / "bare")
+    assert result.exit_code == 0
+    constants, test, count = result.output.splitlines()
+    assert constants.startswith(f"warning {tmp_path}/bare/dataset.json: the propensity constants A and B are missing")
+    assert test == f"warning {tmp_path}/bare: there is no test split; 'longtail data split' cuts one"
+    assert count == "lists can be used: no errors, 2 warnings"
+
+
+def test_check_prints_errors_and_fails(run: Run, folder: Path) -> None:
+    (folder / "filter_labels_train.txt").write_text("[red]x[/]\n0 -1\n")
+    result = run("check", folder)
+    assert result.exit_code == 1
+    first, second, count = result.output.splitlines()
+    assert first == (
+        f"error {folder}/filter_labels_train.txt, line 1: expected 'row label', found '[red]x[/]'; "
+        "write two ids from 0, a space between"
+    )
+    assert second.startswith(f"error {folder}/filter_labels_train.txt, line 2: label -1 is not in [0, ")
+    assert count == "2 errors"
+
+
+def test_check_writes_the_filters_that_are_missing(run: Run, folder: Path) -> None:
+    before = Dataset.read(folder)
+    (folder / "filter_labels_test.txt").unlink()
+    assert f"warning {folder}/filter_labels_test.txt: the file is missing" in run("check", folder).output
+    result = run("check", folder, "--write-filters")
+    assert result.exit_code == 0
+    assert "filter_labels_train.txt is there already and stays as it is" in result.output
+    after = Dataset.read(folder)
+    assert f"filter_labels_test.txt: {after.test.filtered.nnz} identity and reciprocal pairs" in result.output
+    assert after.test.filtered.nnz > 0
+    assert after.fingerprint()["train.filtered"] == before.fingerprint()["train.filtered"]
+    assert "filter_labels_test" not in run("check", folder).output
+
+
+def test_describe(run: Run, folder: Path) -> None:
+    result = run("describe", folder)
+    assert result.exit_code == 0
+    dataset = Dataset.read(folder)
+    cells = {tuple(part.strip() for part in line.split("  ") if part.strip()) for line in result.output.splitlines()}
+    assert ("documents", str(len(dataset.train)), str(len(dataset.test))) in cells
+    assert ("labels", str(len(dataset.labels))) in cells
+    assert any(row[:2] == ("topic", str(len(dataset.graphs["topic"].nodes))) for row in cells)
+
+
+def test_import_makes_a_folder_that_can_be_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,tags\nred apple,fruit;red\npear,fruit\n")
+    (tmp_path / "s.csv").write_text("name,tags\nplum,red\n")
+    out = tmp_path / "mine"
+    arguments = ["--separator", ";", "--title-column", "name", "--labels-column", "tags"]
+    constants = ["--propensity", "0.55,1.5", "--licence", "CC0"]
+    result = run("import", tmp_path / "t.csv", "--test", tmp_path / "s.csv", "--out", out, *arguments, *constants)
+    assert (result.exit_code, result.output) == (0, f"wrote {out}: 2 training documents, 1 test documents, 2 labels\n")
+    dataset = Dataset.read(out)
+    assert (dataset.name, dataset.licence, dataset.propensity) == ("mine", "CC0", Propensity(0.55, 1.5))
+    assert list(dataset.labels.fields["title"]) == ["fruit", "red"]
+    np.testing.assert_array_equal(dataset.train.targets.toarray(), [[1, 1], [1, 0]])
+    np.testing.assert_array_equal(dataset.test.targets.toarray(), [[0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--propensity", "0.55"],
+            "--propensity: expected two finite numbers A,B >= 0, found 0.55; for example 0.55,1.5",
+        ),
+        (["--propensity", "nan,1"], "--propensity: expected two finite numbers A,B >= 0, found nan,1; for"),
+        (["--encoding", "utf-9"], '--encoding: unknown encoding "utf-9"; use'),
+        ([], "t.csv, line 2: expected a JSON list of labels, found 'x;y'"),
+    ],
+)
+def test_a_failed_import_leaves_nothing(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "t.csv").write_text("title,labels\na,x;y\n")
+    assert message in failure(run("import", tmp_path / "t.csv", "--out", tmp_path / "out", *arguments))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_split_cuts_a_test_split_and_leaves_the_other_out(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "cut"
+    result = run("split", folder, "--out", out, "--rows", 60, "--seed", 1)
+    assert result.exit_code == 0, result.exception
+    before, after = Dataset.read(folder), Dataset.read(out)
+    kept, held = before.holdout(rows_to_hold_out(before.train.targets, 60, 1))
+    assert len(after.test) == 60
+    assert after.fingerprint()["train.targets"] == kept.fingerprint()["train.targets"]
+    assert list(after.test.documents.fields["title"]) == list(held.documents.fields["title"])
+    wrote, lost, other = result.output.splitlines()
+    assert wrote == f"wrote {out}: {len(kept.train)} training documents, 60 test documents, {len(before.labels)} labels"
+    assert lost.startswith("0 labels of the new test split have no training document left")
+    assert other == f"the {len(before.test)} test documents of {folder} are not in it"
+    share = run("split", folder, "--out", tmp_path / "share", "--share", "0.25")
+    assert f"{round(len(before.train) / 4)} test documents" in share.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rows", "0"], "cannot hold 0 of"),
+        (["--rows", "100000"], "cannot hold 100000 of"),
+        (["--share", "1.5"], "--share: expected a share between 0 and 1, found 1.5"),
+    ],
+)
+def test_a_failed_split_leaves_nothing(run: Run, folder: Path, arguments: list[str], message: str) -> None:
+    assert message in failure(run("split", folder, "--out", folder.parent / "out", *arguments))
+    assert [path.name for path in folder.parent.iterdir()] == ["planted"]
+
+
+@pytest.mark.parametrize("verb", ["split", "import"])
+def test_a_folder_that_holds_something_is_refused_before_anything_is_read(run: Run, folder: Path, verb: str) -> None:
+    assert "is there already, and is not empty" in failure(run(verb, folder / "nothing", "--out", folder))
+
+
+@pytest.mark.parametrize("verb", ["check", "describe", "import", "split"])
+def test_help(run: Run, verb: str) -> None:
+    result = run(verb, "--help")
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+
+
+def test_one_line_and_status_1_in_a_process(longtail: Callable[..., tuple[int, str, str]], folder: Path) -> None:
+    (folder / "trn.json.gz").write_bytes(b"broken")
+    status, output, errors = longtail("data", "describe", folder)
+    assert (status, output) == (1, "")
+    assert errors.splitlines() == [errors.rstrip("\n")]
+    assert f"{folder}/trn.json.gz: the gzip is broken or cut short somewhere after line 0" in errors
+
+
+def test_a_split_without_the_filter_of_the_other(run: Run, tmp_path: Path) -> None:
+    dataset = Dataset.from_texts([f"text {i}" for i in range(20)], [[i % 2] for i in range(20)], ["x", "y"])
+    dataset.write(tmp_path / "lists")
+    assert run("split", tmp_path / "lists", "--out", tmp_path / "cut").exit_code == 0
+    cut = Dataset.read(tmp_path / "cut")
+    assert (len(cut.train), len(cut.test), cut.test.filtered) == (18, 2, None)
+    np.testing.assert_array_equal(
+        np.sort(cut.train.targets.sum(1)), csr_of_lists([[0]] * 18, 2).sum(1)
+    )  # each row keeps its label
