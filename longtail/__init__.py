@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,10 @@ if TYPE_CHECKING:
     from longtail.bundle import Bundle, Prediction, load
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
+
+# Threads that wait for work should sleep, not spin: spinning makes a step some ten times as slow as soon as another
+# process wants a core. OpenMP reads this when PyTorch is first imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
 __all__ = ["Bundle", "Dataset", "LongtailError", "Prediction", "__version__", "load", "recipes"]
