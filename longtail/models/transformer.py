@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from transformers import AutoModel
 from longtail.data.tokens import PaddedTokens, Tokens
 from longtail.data.wordpiece import TransformerTokenizer, model_folder, open_pretrained, quiet, read_json
 from longtail.errors import BadInput
+from longtail.files import write_json
 from longtail.topk import IntArray
 
 _POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
@@ -113,17 +113,17 @@ class TransformerEncoder(nn.Module):
         with quiet():
             self.backbone.save_pretrained(folder)
         self.tokenizer.save(folder)
-        _write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.tokenizer.max_length})
+        write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.tokenizer.max_length})
         hidden = int(self.backbone.config.hidden_size)
         modes = {key: mode == self.pooling for mode, key in _POOLING.items()}
-        _write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden, **modes})
+        write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden, **modes})
         layers = ["", "1_Pooling"]
         if self.projection is not None:
             layers.append("2_Dense")
             _write_dense(folder / "2_Dense", self.projection)
         layers.append(f"{len(layers)}_Normalize")
         kinds = [layer.partition("_")[2] or "Transformer" for layer in layers]
-        _write_json(
+        write_json(
             folder / "modules.json",
             [
                 {"idx": i, "name": str(i), "path": layer, "type": f"sentence_transformers.models.{kind}"}
@@ -198,12 +198,7 @@ def _linear(state: Mapping[str, Tensor]) -> nn.Linear:
 
 def _write_dense(folder: Path, layer: nn.Linear) -> None:
     shape = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": layer.bias is not None}
-    _write_json(folder / "config.json", {**shape, "activation_function": _IDENTITY})
+    write_json(folder / "config.json", {**shape, "activation_function": _IDENTITY})
     save_file(
         {f"linear.{k}": v.cpu().contiguous() for k, v in layer.state_dict().items()}, folder / "model.safetensors"
     )
-
-
-def _write_json(path: Path, content: object) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
