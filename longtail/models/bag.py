@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.data.bag import BagTokenizer
 from longtail.data.tokens import BagTokens, Tokens
 from longtail.errors import BadInput
-from longtail.models.rows import bag_sum
+from longtail.models.rows import bag_sum, unit
 from longtail.topk import FloatArray
 
 
@@ -38,7 +37,7 @@ class BagEncoder(nn.Module):
     def forward(self, text: Tokens) -> Tensor:
         """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
         assert isinstance(text, BagTokens)
-        return F.normalize(bag_sum(self.table, text))
+        return unit(bag_sum(self.table, text))
 
     def start_from(self, vectors: FloatArray, vocabulary: list[str]) -> int:
         """Start the rows of known words from static vectors.

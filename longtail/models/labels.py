@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from longtail.models.rows import rows
+from longtail.models.rows import rows, unit
 from longtail.topk import FloatArray
 
 
@@ -24,9 +23,9 @@ class FreeVectors(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """The vectors of P labels, (P, D) rows of unit length, for ascending ids (P,), each once."""
-        return F.normalize(rows(self.table, ids))
+        return unit(rows(self.table, ids))
 
     def vectors(self) -> FloatArray:
         """All label vectors, (L, D) float32 rows of unit length."""
         with torch.no_grad():
-            return F.normalize(self.table).cpu().numpy()
+            return unit(self.table).cpu().numpy()

@@ -1,7 +1,7 @@
 """Reading a large table by rows, with gradients that hold just those rows.
 
-Both functions give the table a coalesced sparse gradient, so that neither the backward pass nor the optimiser sorts,
-adds up or touches a row that the batch did not read.
+`rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that neither the backward pass nor
+the optimiser sorts, adds up or touches a row that the batch did not read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from longtail.data.tokens import BagTokens
 
@@ -48,6 +49,40 @@ class _BagSum(torch.autograd.Function):
 
 def _weighted_sums(table: Tensor, ids: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
     return F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
+
+class _Unit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        norms: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+        norms.masked_fill_(norms == 0, 1)
+        units = x / norms
+        ctx.save_for_backward(units, norms)
+        return units
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        units: Tensor
+        norms: Tensor
+        units, norms = ctx.saved_tensors
+        along = (gradient * units).sum(1, keepdim=True)
+        return torch.addcmul(gradient, units, along, value=-1) / norms
+
+
+def unit(x: Tensor) -> Tensor:
+    """Rows of unit length: x / |x|, and a zero row as it is.
+
+    It is `torch.nn.functional.normalize` with a backward pass of three operations, and with the gradient of a zero row
+    passed on as if its length were 1 (there it is divided by 1e-12, after which Adam cannot move the row again).
+
+    Args:
+        x: (B, D).
+
+    Returns:
+        (B, D).
+    """
+    return _Unit.apply(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
 def rows(table: Tensor, ids: Tensor) -> Tensor:

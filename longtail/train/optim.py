@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
-_ROWS_AT_ONCE = 1_024  # rows of a table updated together: few enough to stay in the cache between operations
+_ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
 
 
 class AdamW(torch.optim.Optimizer):
@@ -36,61 +34,63 @@ class AdamW(torch.optim.Optimizer):
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
     ) -> None:
-        defaults = {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": weight_decay}
+        defaults = {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": weight_decay, "fused": True}
         super().__init__(parameters, defaults)
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
         """Update every parameter that has a gradient."""
         for group in self.param_groups:
-            given = [p for p in group["params"] if p.grad is not None]
-            for parameter in given:
-                if not self.state[parameter]:
-                    self.state[parameter] = {
-                        "step": torch.zeros(()),
-                        "exp_avg": torch.zeros_like(parameter),
-                        "exp_avg_sq": torch.zeros_like(parameter),
-                    }
-            self._step_dense([p for p in given if not p.grad.is_sparse], group)
-            for parameter in given:
+            dense: list[tuple[Tensor, ...]] = []
+            for parameter in group["params"]:
+                if parameter.grad is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["step"] = torch.zeros((), device=parameter.device)
+                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                state["step"] += 1
+                tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])
                 if parameter.grad.is_sparse:
-                    self._step_rows(parameter, group)
+                    _update_rows(*tensors, group)
+                else:
+                    dense.append(tensors)
+            if dense:
+                _update(dense, group)
 
-    def _step_dense(self, parameters: list[Tensor], group: dict[str, Any]) -> None:
-        if parameters:
-            states = [self.state[p] for p in parameters]
-            adamw(
-                parameters,
-                [p.grad for p in parameters if p.grad is not None],
-                [state["exp_avg"] for state in states],
-                [state["exp_avg_sq"] for state in states],
-                [],
-                [state["step"] for state in states],
-                foreach=True,
-                amsgrad=False,
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                lr=group["lr"],
-                weight_decay=group["weight_decay"],
-                eps=group["eps"],
-                maximize=False,
-            )
 
-    def _step_rows(self, table: Tensor, group: dict[str, Any]) -> None:
-        assert table.grad is not None
-        gradient = table.grad.coalesce()
-        state = self.state[table]
-        state["step"] += 1
-        steps, (beta1, beta2) = float(state["step"]), group["betas"]
-        size = group["lr"] / (1 - beta1**steps)
-        scale = 1 / math.sqrt(1 - beta2**steps)
-        rows, values = gradient.indices()[0], gradient.values()
-        for ids, g in zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(values, _ROWS_AT_ONCE), strict=True):
-            first = state["exp_avg"].index_select(0, ids).lerp_(g, 1 - beta1)
-            second = state["exp_avg_sq"].index_select(0, ids).mul_(beta2).addcmul_(g, g, value=1 - beta2)
-            state["exp_avg"].index_copy_(0, ids, first)
-            state["exp_avg_sq"].index_copy_(0, ids, second)
-            value = table.index_select(0, ids)
-            value.mul_(1 - group["lr"] * group["weight_decay"])
-            value.addcdiv_(first, second.sqrt_().mul_(scale).add_(group["eps"]), value=-size)
-            table.index_copy_(0, ids, value)
+def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:
+    """Update parameters and their moments in place, in one pass over (parameter, gradient, moments, step) of each."""
+    parameters, gradients, firsts, seconds, steps = (list(column) for column in zip(*tensors, strict=True))
+    torch._fused_adamw_(  # (the public function around it takes longer than the rows do)
+        parameters,
+        gradients,
+        firsts,
+        seconds,
+        [],
+        steps,
+        lr=group["lr"],
+        beta1=group["betas"][0],
+        beta2=group["betas"][1],
+        weight_decay=group["weight_decay"],
+        eps=group["eps"],
+        amsgrad=False,
+        maximize=False,
+    )
+
+
+def _update_rows(
+    table: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: Tensor, group: dict[str, Any]
+) -> None:
+    """Update the rows of a table and of its moments that a sparse gradient holds."""
+    rows = gradient._indices()[0]  # noqa: SLF001  (the public one asks for a coalesced gradient)
+    if bool((rows.diff() > 0).all()):
+        gradient._coalesced_(True)  # noqa: FBT003  (it is, but autograd forgets so on the way)
+    gradient = gradient.coalesce()
+    some = _ROWS_AT_ONCE if table.device.type == "cpu" else len(table)
+    parts = zip(torch.split(gradient.indices()[0], some), torch.split(gradient.values(), some), strict=True)
+    for ids, values in parts:
+        parameter, *moments = (tensor.index_select(0, ids) for tensor in (table, first, second))
+        _update([(parameter, values.contiguous(), *moments, step)], group)
+        for tensor, part in zip((table, first, second), (parameter, *moments), strict=True):
+            tensor.index_copy_(0, ids, part)

@@ -1,0 +1,164 @@
+"""The optimiser: dense parameters as torch's AdamW, rows of a table as torch's SparseAdam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from longtail.train import optim
+from longtail.train.optim import AdamW
+
+V, D = 37, 4
+
+
+def numbers(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def sparse(ids: Tensor, values: Tensor) -> Tensor:
+    return torch.sparse_coo_tensor(ids[None], values, (V, D), check_invariants=True)
+
+
+def row_gradients(steps: int, rows: int = 9) -> Iterator[tuple[Tensor, Tensor]]:
+    """Distinct ascending rows, other ones at each step, and their gradients."""
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(100 + step)
+        yield torch.randperm(V, generator=generator)[:rows].sort().values, numbers(rows, D, seed=step)
+
+
+@pytest.fixture(params=[1, 4, 512])
+def at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows that are updated together: one, a number that does not divide theirs, and more than there are."""
+    monkeypatch.setattr(optim, "_ROWS_AT_ONCE", request.param)
+    return int(request.param)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_dense_parameters_are_updated_as_by_torch(weight_decay: float) -> None:
+    ours, theirs = ([nn.Parameter(numbers(3, 5)), nn.Parameter(numbers(7))] for _ in range(2))
+    settings = {"betas": (0.8, 0.95), "weight_decay": weight_decay}
+    optimizers = (
+        AdamW(ours, 0.02, epsilon=1e-6, **settings),
+        torch.optim.AdamW(theirs, 0.02, eps=1e-6, foreach=False, **settings),
+    )
+    for step in range(20):
+        for parameters, optimizer in zip((ours, theirs), optimizers, strict=True):
+            for parameter in parameters:
+                parameter.grad = numbers(*parameter.shape, seed=step)
+            optimizer.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-6, atol=1e-7)
+        assert not torch.equal(mine, numbers(*mine.shape))
+
+
+def test_rows_are_updated_as_by_torch(at_once: int) -> None:
+    ours, theirs = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
+    optimizers = AdamW([ours], 0.02, epsilon=1e-12), torch.optim.SparseAdam([theirs], 0.02, eps=1e-12)
+    for ids, values in row_gradients(8):
+        for parameter, optimizer in zip((ours, theirs), optimizers, strict=True):
+            parameter.grad = sparse(ids, values.clone())
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_rows_without_a_gradient_keep_value_and_moments(at_once: int) -> None:
+    parameter = nn.Parameter(numbers(V, D))
+    optimizer = AdamW([parameter], 0.1, weight_decay=0.5)
+    parameter.grad = sparse(torch.arange(V), numbers(V, D, seed=1))
+    optimizer.step()
+    moments = [optimizer.state[parameter][name] for name in ("exp_avg", "exp_avg_sq")]
+    before = [tensor.detach().clone() for tensor in (parameter, *moments)]
+    parameter.grad = sparse(torch.tensor([3, 20]), numbers(2, D, seed=2))
+    optimizer.step()
+    others = torch.tensor([i for i in range(V) if i not in (3, 20)])
+    for old, new in zip(before, (parameter, *moments), strict=True):
+        assert torch.equal(old[others], new[others])
+        assert not (old[[3, 20]] == new[[3, 20]]).any()
+
+
+def test_all_rows_at_once_are_a_dense_update(at_once: int) -> None:
+    """With weight decay, and with epsilon where AdamW has it (SparseAdam's is not corrected for the first steps)."""
+    rows, dense = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
+    optimizers = (
+        AdamW([rows], 0.02, weight_decay=0.1, epsilon=0.01),
+        AdamW([dense], 0.02, weight_decay=0.1, epsilon=0.01),
+    )
+    for step in range(5):
+        values = numbers(V, D, seed=step)
+        for parameter, gradient in ((rows, sparse(torch.arange(V), values)), (dense, values)):
+            parameter.grad = gradient.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    torch.testing.assert_close(rows, dense, rtol=1e-6, atol=1e-7)
+
+
+def test_a_gradient_whose_rows_are_unsorted_or_repeated_is_summed_first(at_once: int) -> None:
+    sums, parts = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
+    sums.grad = sparse(torch.tensor([2, 5]), torch.tensor([[5.0] * D, [-1.0] * D]))
+    parts.grad = sparse(torch.tensor([5, 2, 2]), torch.tensor([[-1.0] * D, [2.0] * D, [3.0] * D]))
+    for parameter in (sums, parts):
+        AdamW([parameter], 0.1).step()
+    assert torch.equal(sums, parts)
+
+
+def test_the_first_step_by_hand() -> None:
+    """Both moments are corrected to the gradient and its square, so each weight moves by the learning rate."""
+    parameter = nn.Parameter(torch.tensor([[1.0], [2.0], [3.0]]))
+    parameter.grad = torch.sparse_coo_tensor([[0, 2]], [[50.0], [-0.2]], (3, 1), check_invariants=True)
+    AdamW([parameter], 0.1, weight_decay=0.5).step()
+    expected = [[1 * (1 - 0.1 * 0.5) - 0.1], [2.0], [3 * (1 - 0.1 * 0.5) + 0.1]]
+    torch.testing.assert_close(parameter.detach(), torch.tensor(expected), rtol=1e-6, atol=0)
+
+
+def test_values_that_are_not_contiguous() -> None:
+    straight, turned = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
+    ids, values = torch.tensor([1, 6, 8]), numbers(3, D)
+    straight.grad, turned.grad = sparse(ids, values), sparse(ids, values.T.contiguous().T)
+    for parameter in (straight, turned):
+        AdamW([parameter], 0.1).step()
+    assert torch.equal(straight, turned)
+
+
+def test_no_rows_and_no_gradient_change_nothing() -> None:
+    empty, without = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
+    empty.grad = sparse(torch.zeros(0, dtype=torch.int64), torch.zeros(0, D))
+    AdamW([empty, without], 0.1, weight_decay=0.5).step()
+    assert torch.equal(empty, numbers(V, D))
+    assert torch.equal(without, numbers(V, D))
+
+
+def test_groups_have_their_own_settings() -> None:
+    slow, fast = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2))
+    optimizer = AdamW([{"params": [slow]}, {"params": [fast], "lr": 0.5}], 0.1)
+    for parameter in (slow, fast):
+        parameter.grad = torch.ones(2)
+    optimizer.step()
+    torch.testing.assert_close(torch.stack([slow, fast]).detach(), torch.tensor([[-0.1, -0.1], [-0.5, -0.5]]))
+
+
+def test_the_state_comes_back() -> None:
+    """Five steps are bit-equal to two steps, a saved state and three more."""
+
+    def run(parameters: list[nn.Parameter], optimizer: AdamW, steps: range) -> None:
+        for step, (ids, values) in enumerate(row_gradients(5)):
+            if step in steps:
+                parameters[0].grad, parameters[1].grad = sparse(ids, values), numbers(3, seed=step)
+                optimizer.step()
+
+    def fresh() -> list[nn.Parameter]:
+        return [nn.Parameter(numbers(V, D)), nn.Parameter(numbers(3))]
+
+    through = fresh()
+    run(through, AdamW(through, 0.1, weight_decay=0.1), range(5))
+    first = fresh()
+    optimizer = AdamW(first, 0.1, weight_decay=0.1)
+    run(first, optimizer, range(2))
+    second = [nn.Parameter(parameter.detach().clone()) for parameter in first]
+    resumed = AdamW(second, 0.1, weight_decay=0.1)
+    resumed.load_state_dict(optimizer.state_dict())
+    run(second, resumed, range(2, 5))
+    for one, other in zip(through, second, strict=True):
+        assert torch.equal(one, other)
