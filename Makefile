@@ -16,10 +16,10 @@ demo: $(INSTALLED)  ## train on real data, evaluate, and rank labels for a few t
 	else set -x; $(BIN)/longtail train ngame examples/debian-packages --out runs/demo; fi
 	$(BIN)/longtail evaluate runs/demo
 	@printf '%s\n' \
-		'photo-manager: organise and edit digital photographs' \
-		'a web server written in Python' \
-		'plugins to play music from the command line' \
-		'LaTeX packages for linguists' \
+		'photo-sorter: organise and develop digital photographs' \
+		'python3-blog: blog engine written in Python with Flask' \
+		'tune-cli: play music files from the command line' \
+		'texlive-linguistics: LaTeX packages for linguists' \
 	| $(BIN)/longtail predict runs/demo --k 5 --table
 	@echo "Type your own: $(BIN)/longtail predict runs/demo"
 

@@ -58,8 +58,8 @@ class Plan:
             ("batch", f"{self.batch:,} documents x a pool of {self.pool:,} labels, {self.steps:,} steps an epoch"),
             ("effective negatives", f"{self.negatives:,.0f} a document"),
             ("parameters", f"{self.parameters:,}"),
-            ("peak memory", f"about {self.memory / 2**30:.1f} GiB"),
-            ("disk", f"about {self.disk / 2**30:.1f} GiB"),
+            ("peak memory", f"about {_size(self.memory)}"),
+            ("disk", f"about {_size(self.disk)}"),
             ("an epoch", seconds),
         ):
             table.add_row(f"[dim]{name}[/dim]", value)
@@ -142,8 +142,13 @@ def _measure(
 
 def _refuse(what: str, needed: int, free: int, remedy: str) -> None:
     if needed > free:
-        found = f"the run needs about {needed / 2**30:.1f} GiB of {what}, and {free / 2**30:.1f} GiB are free"
+        found = f"the run needs about {_size(needed)} of {what}, and {_size(free)} are free"
         raise LongtailError(f"{found}; {remedy}")
+
+
+def _size(count: int) -> str:
+    """Bytes, for people."""
+    return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
 
 
 def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:

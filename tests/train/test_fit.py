@@ -191,7 +191,7 @@ def test_a_dry_run_ends_with_its_plan_and_writes_nothing(tmp_path):
 
 def test_a_run_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr("longtail.train.plan.free_bytes", lambda device: 1000)
-    with pytest.raises(LongtailError, match=r"GiB of memory.*lower --batch"):
+    with pytest.raises(LongtailError, match=r"MiB of memory, and 0 MiB are free; lower --batch"):
         announced(Stage(Run()))
 
 
