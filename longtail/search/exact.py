@@ -1,0 +1,177 @@
+"""Exact search: every query against every label, in tiles, with the k best kept.
+
+The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
+into groups of labels, and only groups whose best score can still enter a ranking are looked at.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from longtail.data.sparse import CSR
+from longtail.errors import BadInput
+from longtail.topk import TopK
+
+GROUP = 16  # labels that share one entry in a tile's table of best scores
+LAST_ID = 2**32 - 1
+
+
+class Exact:
+    """All labels, searched exactly by dot product.
+
+    Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
+    by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A tile needs 4 bytes a
+    pair, and at worst, all scores equal, about 50: 17 to 210 MB with the defaults on a CPU. Beside it a search holds
+    the queries and 8 bytes for each of its Q * k results.
+
+    Args:
+        table: (L, D) label vectors, finite, L below 2^32. float32 is used in place, memory-mapped or not; another
+            dtype is converted, once. On an accelerator the table is copied there, once.
+        device: where to compute.
+        query_block: queries of a tile; by default 256, on an accelerator 2,048.
+        label_block: labels of a tile; by default 16,384, on an accelerator 65,536.
+
+    Raises:
+        BadInput: a vector holds NaN or infinity.
+    """
+
+    def __init__(
+        self,
+        table: npt.ArrayLike,
+        *,
+        device: torch.device | str = "cpu",
+        query_block: int | None = None,
+        label_block: int | None = None,
+    ) -> None:
+        self.device = torch.device(device)
+        on_cpu = self.device.type == "cpu"
+        self.query_block = query_block or (256 if on_cpu else 2048)
+        self.label_block = label_block or (16384 if on_cpu else 65536)
+        self.table = _finite("label vectors", table, self.device)
+
+    @torch.no_grad()
+    def search(self, queries: npt.ArrayLike, k: int, *, exclude: CSR | None = None) -> TopK:
+        """Rank the labels of each query.
+
+        Args:
+            queries: (Q, D) vectors, finite; Q may be 0. Another dtype than float32 is converted.
+            k: places to fill, at least 1; where L is less, the rest is padded with -1 and -inf.
+            exclude: (Q, L) pairs that are never ranked: all stored entries, whatever their value.
+
+        Raises:
+            BadInput: the width is not the table's, the shape of ``exclude`` is not (Q, L), a query holds NaN or
+                infinity, or k is below 1.
+        """
+        vectors = _finite("queries", queries, self.device)
+        self._check(vectors, k, exclude)
+        best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
+        buffer = torch.empty(self.query_block * _whole_groups(self.label_block), device=self.device)
+        for labels in _blocks(len(self.table), self.label_block):  # outside, so that a mapped table is read once
+            for rows in _blocks(len(vectors), self.query_block):
+                tile = _scores(vectors[rows], self.table[labels], buffer)
+                if exclude is not None:
+                    hidden = exclude[rows, labels].tocoo()
+                    tile[hidden.row, hidden.col] = -torch.inf
+                best[rows] = _merge(best[rows], tile, labels.start)
+        scores, ids = _scores_and_ids(best)
+        return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
+
+    def _check(self, queries: Tensor, k: int, exclude: CSR | None) -> None:
+        (count, width), (labels, expected) = queries.shape, self.table.shape
+        if width != expected:
+            problem = f"expected vectors of width {expected}, found {width}"
+            raise BadInput("queries", problem, remedy="use the encoder of this index")
+        if exclude is not None and exclude.shape != (count, labels):
+            problem = f"expected shape {(count, labels)}, found {exclude.shape}"
+            raise BadInput("exclude", problem, remedy="give one row for each query")
+        if k < 1:
+            raise BadInput("k", f"expected at least 1, found {k}", remedy="ask for one label or more")
+
+
+def _finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:
+    """(n, D) float32 vectors on a device, where possible without a copy, once checked."""
+    array = np.require(vectors, np.float32, "C")
+    if array.ndim != 2:
+        raise BadInput(name, f"expected 2 dimensions, found {array.ndim}", remedy="give one row for each vector")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # and nothing here writes to it
+        tensor = torch.from_numpy(array)
+    if not tensor.sum().isfinite():  # one cheap pass; the dear one is for saying where
+        bad = np.flatnonzero(~np.isfinite(array).all(1))
+        if len(bad):
+            problem = f"expected finite numbers, found NaN or infinity in {len(bad)} rows, first in row {bad[0]}"
+            raise BadInput(name, problem, remedy="compute these vectors again")
+    return tensor.to(device)
+
+
+def _blocks(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
+
+
+def _whole_groups(labels: int) -> int:
+    return -(-labels // GROUP) * GROUP
+
+
+def _scores(queries: Tensor, labels: Tensor, buffer: Tensor) -> Tensor:
+    """Scores of (q, D) queries and (n, D) labels in the buffer, (q, n), n rounded up to whole groups by -inf."""
+    width = _whole_groups(len(labels))
+    tile = buffer[: len(queries) * width].view(len(queries), width)  # (q, n')
+    torch.matmul(queries, labels.T, out=tile[:, : len(labels)])
+    tile[:, len(labels) :] = -torch.inf
+    return tile
+
+
+def _merge(best: Tensor, tile: Tensor, first_label: int) -> Tensor:
+    """The k best keys of ``best`` and of a tile whose labels are all higher than those already in ``best``.
+
+    A group is looked at if its best score is above the k-th best so far (a tie loses, as its label is higher), and
+    not below that of k other groups of the tile.
+
+    Args:
+        best: (q, k) keys, descending.
+        tile: (q, n) scores, n in whole groups; group g holds columns g, g + n / GROUP, and so on.
+        first_label: id of the tile's first label.
+    """
+    k, groups = best.shape[1], tile.shape[1] // GROUP
+    tops = tile.view(len(tile), GROUP, groups).amax(1)  # (q, n / GROUP)
+    floor = _scores_and_ids(best[:, -1:])[0]  # (q, 1)
+    count = _most_above(tops, floor)
+    if count > k:
+        kth = tops.topk(k).values[:, -1:]  # (q, 1)
+        count = _most_above(tops, floor.maximum(kth.nextafter(kth.new_tensor(-torch.inf))))
+    if count == 0:
+        return best
+    chosen = tops.topk(count, sorted=False).indices  # (q, count), each row's groups above its floor among them
+    columns = (chosen[:, :, None] + torch.arange(0, tile.shape[1], groups, device=tile.device)).flatten(1)
+    candidates = _keys(tile.gather(1, columns), columns + first_label)  # (q, count * GROUP)
+    return torch.cat([best, candidates], 1).topk(k).values
+
+
+def _most_above(tops: Tensor, floor: Tensor) -> int:
+    """The largest number of groups above the floor in any row."""
+    return int((tops > floor).sum(1).amax())
+
+
+def _keys(scores: Tensor, ids: Tensor) -> Tensor:
+    """int64 that sort as (score, then lower id): no two are equal, so a top-k of them is never in doubt.
+
+    The upper half is the bits of the score, which sort as the score does once those of negative scores are inverted;
+    the lower half counts down with the id.
+    """
+    bits = (scores + 0.0).view(torch.int32)  # -0.0 becomes 0.0
+    return (_flip(bits).long() << 32) | (LAST_ID - ids)
+
+
+def _scores_and_ids(keys: Tensor) -> tuple[Tensor, Tensor]:
+    """The inverse of `_keys`."""
+    return _flip((keys >> 32).int()).view(torch.float32), LAST_ID - (keys & LAST_ID)
+
+
+def _flip(bits: Tensor) -> Tensor:
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
