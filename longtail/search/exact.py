@@ -27,7 +27,7 @@ class Exact:
 
     Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
     by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A tile needs 4 bytes a
-    pair, and at worst, all scores equal, about 50: 17 to 210 MB with the defaults on a CPU. Beside it a search holds
+    pair, and at worst, all scores equal, about 70: 17 to 300 MB with the defaults on a CPU. Beside it a search holds
     the queries and 8 bytes for each of its Q * k results.
 
     Args:
