@@ -2,8 +2,9 @@
 
 Both train the same model with dropout, on the same pairs in the same order, with AdamW (fused) and the in-batch softmax
 over cosines times 20 (InfoNCE; MultipleNegativesRankingLoss there). After every step of the other's own trainer comes
-one of ours in the same process, so that a busy machine slows both. Medians are printed, of wall time and of the time
-that the processor worked. Needs ``pip install 'longtail[minilm]' 'sentence-transformers[train]'``.
+one of ours in the same process, so that a busy machine slows both. Printed are the median and the least wall time, and
+the median of the time that the processor worked. On a busy machine give ``--threads 1``: threads that wait for each
+other measure the neighbours. Needs ``pip install 'longtail[minilm]' 'sentence-transformers[train]'``.
 
     python benchmarks/transformer_step.py ../shared/data/MSDocs-SeeAlso --batch 64 --steps 20
 """
@@ -11,8 +12,7 @@ that the processor worked. Needs ``pip install 'longtail[minilm]' 'sentence-tran
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
+import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,17 +20,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from datasets import Dataset
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.base.sampler import DefaultBatchSampler
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch.utils.data import SequentialSampler
 from transformers import TrainerCallback
 
+from longtail.data.dataset import Dataset
 from longtail.models.transformer import TransformerEncoder
+from longtail.topk import IntArray
 
 SCALE = 20.0
 WARM_UP = 3
@@ -43,9 +45,10 @@ class Seconds:
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
-    def median(self) -> tuple[float, float]:
-        """Of the steps after the warm-up."""
-        return float(np.median(self.wall[WARM_UP:])), float(np.median(self.processor[WARM_UP:]))
+    def summary(self) -> tuple[float, float, float]:
+        """Median and least wall time, and median processor time, of the steps after the warm-up."""
+        wall = self.wall[WARM_UP:]
+        return statistics.median(wall), min(wall), statistics.median(self.processor[WARM_UP:])
 
 
 def now() -> tuple[float, float]:
@@ -77,22 +80,18 @@ class Turns(TrainerCallback):  # the trainer's interface asks for a subclass
         self.start = now()
 
 
-def read_pairs(folder: Path, count: int, seed: int) -> tuple[list[str], list[str], np.ndarray]:
+def read_pairs(folder: Path, count: int, seed: int) -> tuple[list[str], list[str], IntArray]:
     """Titles of sampled documents, titles of all labels, and one random label of each document."""
-
-    def lines(name: str) -> list[dict[str, Any]]:
-        with gzip.open(folder / name, "rt", encoding="utf-8") as file:
-            return [json.loads(line) for line in file]
-
-    random = np.random.default_rng(seed)
-    documents = [row for row in lines("trn.json.gz") if row["target_ind"]]
-    chosen = [documents[i] for i in random.permutation(len(documents))[:count]]
-    labels = np.array([random.choice(row["target_ind"]) for row in chosen])
-    return [row["title"] for row in chosen], [row["title"] for row in lines("lbl.json.gz")], labels
+    dataset, random = Dataset.read(folder), np.random.default_rng(seed)
+    targets = dataset.train.targets
+    counts = np.diff(targets.indptr)
+    rows = random.permutation(np.flatnonzero(counts))[:count]
+    labels = targets.indices[targets.indptr[rows] + random.integers(counts[rows])]
+    return list(dataset.train.documents.take(rows).joined(["title"])), list(dataset.labels.joined(["title"])), labels
 
 
 def our_step(
-    encoder: TransformerEncoder, documents: list[str], labels: list[str], label_of: np.ndarray, batch: int, rate: float
+    encoder: TransformerEncoder, documents: list[str], labels: list[str], label_of: IntArray, batch: int, rate: float
 ) -> Callable[[int], None]:
     """Step s: rows of the token tables, each label once, forward, backward, update."""
     optimizer = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=0.0, fused=True)
@@ -115,7 +114,7 @@ def our_step(
 
 
 def their_trainer(
-    model: SentenceTransformer, pairs: Dataset, arguments: argparse.Namespace, out: str, turns: Turns
+    model: SentenceTransformer, pairs: datasets.Dataset, arguments: argparse.Namespace, out: str, turns: Turns
 ) -> SentenceTransformerTrainer:
     """Their trainer, with its own loader and tokenisation, on the pairs in our order."""
     return SentenceTransformerTrainer(
@@ -175,17 +174,20 @@ def main() -> None:
 
         rate = arguments.learning_rate
         turns = Turns(our_step(encoder.train(), documents, labels, label_of, arguments.batch, rate))
-        pairs = Dataset.from_dict({"anchor": documents, "positive": [labels[i] for i in label_of]})
+        pairs = datasets.Dataset.from_dict({"anchor": documents, "positive": [labels[i] for i in label_of]})
         trainer = their_trainer(model, pairs, arguments, folder, turns)
         turns.start = now()
         trainer.train()
 
-    (ours, our_work), (theirs, their_work) = turns.ours.median(), turns.theirs.median()
-    print(f"{arguments.model}, batch {arguments.batch}, at most {arguments.max_length} tokens, {arguments.steps} steps")
-    print(f"{'':24}{'seconds a step':>16}{'processor seconds':>20}")
-    print(f"{'sentence-transformers':24}{theirs:16.3f}{their_work:20.3f}")
-    print(f"{'longtail':24}{ours:16.3f}{our_work:20.3f}")
-    print(f"{'times as fast':24}{theirs / ours:16.2f}{their_work / our_work:20.2f}")
+    ours, theirs = turns.ours.summary(), turns.theirs.summary()
+    ratios = tuple(their / our for their, our in zip(theirs, ours, strict=True))
+    print(
+        f"{arguments.model}, batch {arguments.batch}, at most {arguments.max_length} tokens, {arguments.steps} steps, "
+        f"{arguments.threads} threads, {device.type}"
+    )
+    print(f"{'seconds a step':24}{'median':>12}{'fastest':>12}{'processor':>12}")
+    for name, row in (("sentence-transformers", theirs), ("longtail", ours), ("times as fast", ratios)):
+        print(f"{name:24}" + "".join(f"{value:12.2f}" for value in row))
 
 
 if __name__ == "__main__":

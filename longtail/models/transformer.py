@@ -20,7 +20,8 @@ from longtail.topk import IntArray
 
 _POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 _IDENTITY = "torch.nn.modules.linear.Identity"
-_OVERHEAD = {"cpu": 64}  # what one more sub-batch costs, in tokens; with MiniLM-L6, 8 to 128 are equally good
+# What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
+_OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
 
 
