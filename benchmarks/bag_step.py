@@ -32,6 +32,7 @@ from longtail.losses import Loss
 from longtail.losses.softmax import decoupled_softmax
 from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
+from longtail.models.encoder import encode_both
 from longtail.train.fit import take_step
 from longtail.train.optim import AdamW
 
@@ -102,7 +103,8 @@ def milliseconds(action: Callable[[], object]) -> float:
 def objective(encoder: BagEncoder, loss: Loss, b: Batch) -> dict[str, Tensor]:
     """The terms of a dual encoder, as in the recipes."""
     assert b.labels is not None
-    return {"loss": loss(encoder(b.documents) @ encoder(b.labels).T, b.targets, b.mask)}
+    x, z = encode_both(encoder, b.documents, b.labels)
+    return {"loss": loss(x @ z.T, b.targets, b.mask)}
 
 
 def take_turns(turns: list[Actions], rounds: int) -> dict[str, list[float]]:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from longtail.data.ragged import Ragged
 from longtail.data.texts import Texts
@@ -35,6 +36,16 @@ class PaddedTokens:
     def to(self, device: torch.device) -> PaddedTokens:
         """The same tokens on a device."""
         return PaddedTokens(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
+
+    def followed_by(self, other: Tokens) -> PaddedTokens:
+        """The texts of both, one after the other."""
+        assert isinstance(other, PaddedTokens)
+        width = max(self.ids.shape[1], other.ids.shape[1])
+        ids, mask = (
+            torch.cat([pad(side, (0, width - side.shape[1])) for side in sides])
+            for sides in ((self.ids, other.ids), (self.mask, other.mask))
+        )
+        return PaddedTokens(ids, mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +77,16 @@ class BagTokens:
         """The same bags on a device."""
         return BagTokens(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
 
+    def followed_by(self, other: Tokens) -> BagTokens:
+        """The bags of both, one after the other."""
+        assert isinstance(other, BagTokens)
+        ids, weights = torch.cat([self.ids, other.ids]), torch.cat([self.weights, other.weights])
+        offsets = torch.cat([self.offsets, other.offsets[1:] + len(self.ids)])
+        order = ids.argsort(stable=True)
+        features, counts = torch.unique_consecutive(ids[order], return_counts=True)
+        bags = torch.arange(len(offsets) - 1, device=ids.device).repeat_interleave(offsets.diff())
+        return BagTokens(ids, offsets, weights, features, pad(counts.cumsum(0), (1, 0)), bags[order], weights[order])
+
 
 @dataclass(frozen=True, slots=True)
 class VectorTokens:
@@ -83,6 +104,11 @@ class VectorTokens:
     def to(self, device: torch.device) -> VectorTokens:
         """The same vectors on a device."""
         return VectorTokens(self.values.to(device, non_blocking=True))
+
+    def followed_by(self, other: Tokens) -> VectorTokens:
+        """The vectors of both, one after the other."""
+        assert isinstance(other, VectorTokens)
+        return VectorTokens(torch.cat([self.values, other.values]))
 
 
 Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens
