@@ -20,17 +20,19 @@ from longtail.data.tokens import BagTokens
 from longtail.topk import FloatArray, IntArray
 
 _RUN = re.compile(r"[^\W_]+")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W_A-Za-z\d]+")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _BLOCK = 16_384  # texts that are worked on at a time
 
 
 def words_of(run: str) -> tuple[str, ...]:
     """The words in a run of letters and digits, in lower case: parts of camel case, then the run if it has parts.
 
+    Only runs of ASCII are cut: beyond it, letters without a case and letters of other alphabets may mix in one word.
+
     >>> words_of("GetFileAttributes"), words_of("linux")
     (('get', 'file', 'attributes', 'getfileattributes'), ('linux',))
     """
-    parts = _PART.findall(run)
+    parts = _PART.findall(run) if run.isascii() else ()
     whole = run.lower()
     return (whole,) if len(parts) < 2 else (*(part.lower() for part in parts), whole)
 
@@ -112,7 +114,7 @@ class BagTokenizer:
             texts: read once.
             ngram: characters of an n-gram; 0 for none.
             minimum: a feature is kept if it occurs in at least so many texts.
-            limit: the most features kept, the most frequent of them first.
+            limit: the most features kept: words and n-grams by the texts they occur in, then pairs.
         """
         frequency: Counter[str] = Counter()
         split: dict[str, tuple[str, ...]] = {}
@@ -157,7 +159,7 @@ class BagTokenizer:
         gram_offsets = np.cumsum([0, *(len(row) for row in grams)], dtype=np.int64)
         gram_flat = np.asarray([i for row in grams for i in row], np.int64)
         positions, counts = gather(gram_offsets, found.word)
-        unigram = word_ids[found.word] if len(found.word) else found.word
+        unigram = word_ids[found.word]
         pair_text, pair = self._pairs(unigram, found.text)
         text = np.concatenate([found.text, pair_text, np.repeat(found.text, counts)])
         feature = np.concatenate([unigram, pair, gram_flat[positions]])
@@ -165,7 +167,7 @@ class BagTokenizer:
 
     def _pairs(self, word: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
         """Known pairs of neighbouring known words: the text and the feature of each."""
-        if len(word) < 2 or not len(self._pair_keys):
+        if not len(self._pair_keys):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         near = (text[1:] == text[:-1]) & (word[1:] >= 0) & (word[:-1] >= 0)
         keys = (word[:-1][near] << 32) | word[1:][near]
@@ -220,8 +222,6 @@ def _named_ngrams(word: str, n: int) -> list[str]:
 def _document_frequencies(found: _Occurrences, ngram: int) -> Iterator[tuple[str, int]]:
     """In how many texts of a block each word, pair and n-gram occurs."""
     size = len(found.words)
-    if not size:
-        return
     gram_index: dict[str, int] = {}
     grams = [[gram_index.setdefault(g, len(gram_index)) for g in _named_ngrams(word, ngram)] for word in found.words]
     offsets = np.cumsum([0, *(len(row) for row in grams)], dtype=np.int64)
@@ -241,6 +241,7 @@ def _document_frequencies(found: _Occurrences, ngram: int) -> Iterator[tuple[str
 def _distinct(text: IntArray, feature: IntArray) -> Iterator[tuple[int, int]]:
     """Each feature with the number of distinct texts it occurs in."""
     unique, index = np.unique(feature, return_inverse=True)
-    pairs = np.unique(text * max(len(unique), 1) + index)
+    pairs = np.sort(text * max(len(unique), 1) + index)
+    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique of NumPy 2.3 and later hashes, which takes much longer
     counts = np.bincount(pairs % max(len(unique), 1), minlength=len(unique))
     yield from zip(unique.tolist(), counts.tolist(), strict=True)

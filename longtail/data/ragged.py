@@ -46,7 +46,8 @@ class Ragged:
         """The rows at ``rows`` (any order, repeats allowed)."""
         positions, counts = gather(self.offsets, rows)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-        return Ragged(self.ids[positions], offsets, self.weights[positions] if len(self.weights) else self.weights)
+        weights = self.weights[positions] if len(self.weights) else np.zeros(0, np.float32)
+        return Ragged(self.ids[positions], offsets, weights)
 
     def save(self, folder: Path) -> None:
         """Write the arrays as ``.npy`` files into a new folder, which appears whole or not at all."""

@@ -93,16 +93,17 @@ def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
 
     It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the nine
     weights. The learned mix is kept only if, in two-fold cross-validation, its mean of P@1, P@3 and P@5 is at least
-    that of the better of its two parts; otherwise that part is the fusion.
+    that of the better of its two parts; otherwise that part is the fusion, and the encoder where there is nothing to
+    learn from.
 
     Args:
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
     """
     parts = [Fusion(np.asarray([part, other, (0, 0, 0)], np.float64), frequency) for part, other in (_ONE, _ONE[::-1])]
-    if not candidates.truth.any():
-        return parts[0]
     even, odd = candidates.fold(0), candidates.fold(1)
+    if not (even.truth.any() and odd.truth.any()):
+        return parts[0]
     learned = (_precision(_fit(even, frequency), odd) + _precision(_fit(odd, frequency), even)) / 2
     alone = [_precision(part, candidates) for part in parts]
     return _fit(candidates, frequency) if learned >= max(alone) else parts[int(np.argmax(alone))]

@@ -1,0 +1,81 @@
+"""The few operations on label matrices, by hand and against loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, row_of_entry
+
+
+def matrix(seed: int, shape: tuple[int, int] = (13, 7)) -> CSR:
+    """Random entries, and rows without any."""
+    rng = np.random.default_rng(seed)
+    dense = rng.random(shape).astype(np.float32) * (rng.random(shape) < 0.3)
+    dense[4] = 0
+    rows, columns = np.nonzero(dense)
+    return csr(rows, columns, shape, dense[rows, columns])
+
+
+def test_csr_sorts_pairs_in_any_order() -> None:
+    made = csr(np.array([2, 0, 2, 2]), np.array([3, 1, 0, 1]), (3, 4), np.array([0.23, 0.01, 0.20, 0.21], np.float32))
+    assert made.indptr.tolist() == [0, 1, 1, 4]
+    assert made.indices.tolist() == [1, 0, 1, 3]
+    np.testing.assert_array_equal(made.data, np.array([0.01, 0.20, 0.21, 0.23], np.float32))
+    assert made.has_canonical_format
+
+
+def test_csr_keeps_the_largest_value_of_a_pair_given_twice() -> None:
+    rows, columns = np.array([1, 1, 0, 1, 1]), np.array([2, 0, 2, 2, 2])
+    made = csr(rows, columns, (2, 3), np.array([0.5, 0.4, 0.1, 0.9, 0.7], np.float32))
+    np.testing.assert_array_equal(made.toarray(), np.array([[0, 0, 0.1], [0.4, 0, 0.9]], np.float32))
+    assert made.nnz == 3
+
+
+def test_csr_without_values_is_ones_and_may_be_empty() -> None:
+    assert csr(np.array([1, 1]), np.array([0, 0]), (2, 2)).toarray().tolist() == [[0, 0], [1, 0]]
+    none = np.zeros(0, np.int64)
+    assert csr(none, none, (2, 3)).toarray().tolist() == [[0, 0, 0], [0, 0, 0]]
+    assert csr(none, none, (0, 3)).shape == (0, 3)
+
+
+def test_csr_of_lists() -> None:
+    made = csr_of_lists([[3, 1], [], [0, 0, 3]], 4)
+    assert made.toarray().tolist() == [[0, 1, 0, 1], [0, 0, 0, 0], [1, 0, 0, 1]]
+    assert csr_of_lists([], 4).shape == (0, 4)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_row_of_entry(seed: int) -> None:
+    made = matrix(seed)
+    assert row_of_entry(made).tolist() == [
+        row for row in range(13) for _ in range(made.indptr[row], made.indptr[row + 1])
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_gather_is_a_loop_over_rows(seed: int) -> None:
+    made, rows = matrix(seed), np.random.default_rng(seed).integers(13, size=29)
+    positions, counts = gather(made.indptr, rows)
+    expected = [list(range(made.indptr[row], made.indptr[row + 1])) for row in rows]
+    assert positions.tolist() == [position for row in expected for position in row]
+    assert counts.tolist() == [len(row) for row in expected]
+
+
+def test_gather_nothing() -> None:
+    offsets = np.array([0, 2, 2])
+    for rows in ([], [1], [1, 1]):
+        positions, counts = gather(offsets, np.asarray(rows, np.int64))
+        assert positions.tolist() == []
+        assert counts.tolist() == [0] * len(rows)
+
+
+def test_digest_tells_shape_pattern_and_values_apart_and_nothing_else() -> None:
+    made = matrix(0)
+    same = CSR((made.data, made.indices.astype(np.int32), made.indptr.astype(np.int32)), shape=made.shape)
+    assert digest(same) == digest(made)
+    wider = CSR((made.data, made.indices, made.indptr), shape=(13, 8))
+    moved, other = made.copy(), made.copy()
+    moved.indices[:2] = moved.indices[:2][::-1]
+    other.data[0] += 1
+    assert len({digest(m) for m in (made, wider, moved, other)}) == 4

@@ -1,0 +1,77 @@
+"""Strings in one block of bytes, and texts of several fields."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.data.texts import Collector, Strings, Texts
+
+WORDS = ["first", "", "naïve 東京", "🐟 fish", "\udc80 lone surrogate", "last\n"]
+
+
+def test_strings_come_back_by_place_and_in_order() -> None:
+    strings = Strings.of(iter(WORDS))
+    assert len(strings) == 6
+    assert list(strings) == WORDS
+    assert [strings[i] for i in range(6)] == WORDS
+    assert [strings[i - 6] for i in range(6)] == WORDS
+    assert list(strings.take(np.array([3, 0, 3]))) == [WORDS[3], WORDS[0], WORDS[3]]
+    assert list(Strings.of([])) == []
+
+
+@pytest.mark.parametrize("place", [6, -7])
+def test_no_such_string(place: int) -> None:
+    with pytest.raises(IndexError, match=f"{place} of 6"):
+        Strings.of(WORDS)[place]
+
+
+def test_collector_grows_one_at_a_time() -> None:
+    collector = Collector()
+    for i, word in enumerate(WORDS):
+        assert len(collector) == i
+        collector.add(word)
+    assert list(collector.strings()) == WORDS
+
+
+def test_digest_of_strings_tells_where_one_ends() -> None:
+    made = [Strings.of(words) for words in (["ab", "c"], ["a", "bc"], ["abc"], ["ab", "c", ""], ["ab", "d"])]
+    assert len({strings.digest() for strings in made}) == 5
+    assert Strings.of(["ab", "c"]).digest() == made[0].digest()
+
+
+def texts() -> Texts:
+    return Texts(
+        Strings.of(["u0", "u1", "u2"]),
+        {"title": Strings.of(["t0", "", "t2"]), "content": Strings.of(["c0", "c1", ""])},
+    )
+
+
+def test_fields_are_joined_by_a_space_in_the_order_asked_for() -> None:
+    assert list(texts().joined(["title"])) == ["t0", "", "t2"]
+    assert list(texts().joined(["title", "content"])) == ["t0 c0", "c1", "t2"]
+    assert list(texts().joined(["content", "title"])) == ["c0 t0", "c1", "t2"]
+    assert list(texts().joined(["title", "abstract"])) == ["t0", "", "t2"]
+    with pytest.raises(ValueError, match=r"none of the fields abstract; there are title, content"):
+        list(texts().joined(["abstract"]))
+
+
+def test_take_keeps_uids_and_fields_together() -> None:
+    taken = texts().take(np.array([2, 0]))
+    assert list(taken.uids) == ["u2", "u0"]
+    assert list(taken.joined(["title", "content"])) == ["t2", "t0 c0"]
+
+
+def test_columns_of_another_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="title has 1 strings for 2 uids"):
+        Texts.of(["one"], uids=["a", "b"])
+
+
+def test_digest_of_texts_tells_uids_fields_and_their_names_apart() -> None:
+    def one(uid: str = "u", **fields: str) -> Texts:
+        return Texts(Strings.of([uid]), {name: Strings.of([text]) for name, text in fields.items()})
+
+    made = [one(title="a"), one("v", title="a"), one(title="b"), one(content="a"), one(title="a", content="a")]
+    assert len({texts.digest() for texts in made}) == 5
+    assert one(title="a", content="b").digest() == one(content="b", title="a").digest()
+    assert one(title="a", content="b").digest() != one(title="b", content="a").digest()
