@@ -14,8 +14,10 @@ from longtail.cli.runs import RunFolder, data_of, settings_of
 from longtail.data.dataset import Dataset, Split
 from longtail.data.filters import proposed_pairs
 from longtail.errors import BadInput
+from longtail.evaluate.bins import by_bin, label_bins
 from longtail.evaluate.metrics import evaluate as metrics
-from longtail.evaluate.report import as_json, measure, show
+from longtail.evaluate.metrics import place
+from longtail.evaluate.report import as_json, bin_table, measure, show
 from longtail.files import write_json
 from longtail.topk import FloatArray
 
@@ -26,6 +28,7 @@ def evaluate(
     k: Annotated[str, typer.Option(help="Cut-offs, with commas.")] = "1,3,5",
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
+    bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
@@ -38,8 +41,9 @@ def evaluate(
         problem = f"expected the {len(bundle.labels)} labels of the model, found {len(dataset.labels)}"
         raise BadInput(dataset.name, problem, remedy="give the data set that the run was trained on")
     vectors = bundle.encode(dataset.test.documents)
+    tops = {kind: bundle.search(vectors, max(ks), kind=kind, exclude=dataset.test.filtered) for kind in bundle.kinds}
     report = measure(
-        {kind: bundle.search(vectors, max(ks), kind=kind, exclude=dataset.test.filtered) for kind in bundle.kinds},
+        tops,
         dataset.test.targets,
         dataset.train.targets,
         dataset.propensity,
@@ -49,6 +53,10 @@ def evaluate(
     )
     console = Console()
     show(report, console)
+    if bins:
+        of_label = label_bins(dataset.train.targets)
+        kinds = {kind: by_bin(place(top, dataset.test.targets), of_label, ks=ks) for kind, top in tops.items()}
+        console.print(bin_table(of_label, kinds, f"R@{max(ks)}"))
     if dataset.test.filtered is None:
         _show_both_ways(bundle, vectors, dataset, dataset.test, console)
     if json_file is not None:

@@ -56,7 +56,7 @@ def _command(name: str) -> Callable[..., None]:
     for key, parameter in inspect.signature(recipe).parameters.items():
         if key not in _NOT_OPTIONS:
             default = ",".join(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-            kind = hints[key] if hints[key] in (int, float, bool, str) or hints[key] == float | None else str
+            kind = hints[key] if hints[key] in (int, float, bool, str, float | None, str | None) else str
             parameters[key] = (kind, typer.Option(help=texts.get(key, "")), default)
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

@@ -13,7 +13,6 @@ from longtail.data.bag import BagTokenizer
 from longtail.data.tokens import BagTokens, Tokens
 from longtail.errors import BadInput
 from longtail.models.rows import bag_sum, unit
-from longtail.topk import FloatArray
 
 
 class BagEncoder(nn.Module):
@@ -39,29 +38,33 @@ class BagEncoder(nn.Module):
         assert isinstance(text, BagTokens)
         return unit(bag_sum(self.table, text))
 
-    def start_from(self, vectors: FloatArray, vocabulary: list[str]) -> int:
+    def start_from(self, path: Path) -> int:
         """Start the rows of known words from static vectors.
 
         Args:
-            vectors: (n, D) float32.
-            vocabulary: n words.
+            path: an ``.npy`` file, (n, D) float32; beside it a ``.txt`` file of the same name with its n words, one a
+                line, in lower case.
 
         Returns:
-            The number of features that were found in the vocabulary.
+            The number of features that were found among the words.
 
         Raises:
-            BadInput: the shapes disagree with each other or with the encoder.
+            BadInput: a file is missing, or the shapes disagree with each other or with the encoder.
         """
+        words = path.with_suffix(".txt")
+        for file in (path, words):
+            if not file.is_file():
+                raise BadInput(file, "there is no such file", remedy="static vectors are an .npy file and a .txt file")
+        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+        vocabulary = words.read_text(encoding="utf-8").splitlines()
         if vectors.shape != (len(vocabulary), self.width):
-            problem = (
-                f"expected ({len(vocabulary)}, {self.width}) for the vocabulary and --width, found {vectors.shape}"
-            )
-            raise BadInput("static vectors", problem, remedy="give the vocabulary of these vectors, and their width")
+            problem = f"expected ({len(vocabulary)}, {self.width}), by its words and --width, found {vectors.shape}"
+            raise BadInput(path, problem, remedy="give the words of these vectors, and their width")
         index = {name: i for i, name in enumerate(self.tokenizer.features)}
         known = [(index[word], i) for i, word in enumerate(vocabulary) if word in index]
         if known:
             at, source = (torch.tensor(ids) for ids in zip(*known, strict=True))
-            chosen = torch.from_numpy(np.ascontiguousarray(vectors))[source]
+            chosen = torch.from_numpy(vectors[source.numpy()].astype(np.float32))
             with torch.no_grad():
                 self.table[at] = chosen / chosen.norm(dim=1).mean().clamp(min=1e-12)
         return len(known)

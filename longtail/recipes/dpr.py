@@ -28,6 +28,7 @@ def dpr(
     fields: Sequence[str] = ("title",),
     width: int = 256,
     max_length: int = 32,
+    static_vectors: str | None = None,
     epochs: int = 6,
     batch: int = 512,
     random_negatives: int = 512,
@@ -50,6 +51,7 @@ def dpr(
         fields: the fields of a text that the encoder reads.
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
+        static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         epochs: passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
@@ -61,7 +63,17 @@ def dpr(
     """
     run = begin("dpr", locals())
     where = choose_device(device)
-    text = read_text(dataset, encoder, fields, run=run, width=width, max_length=max_length, device=where, seed=seed)
+    text = read_text(
+        dataset,
+        encoder,
+        fields,
+        run=run,
+        width=width,
+        max_length=max_length,
+        static_vectors=static_vectors,
+        device=where,
+        seed=seed,
+    )
     pool = Pool(dataset.train.targets, positives=1, random=random_negatives)
     batches = Loader(dataset.train, Shuffled(len(dataset.train), batch, seed=seed), pool, *text.sources(), seed=seed)
     optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))

@@ -29,6 +29,7 @@ def ngame(
     fields: Sequence[str] = ("title",),
     width: int = 256,
     max_length: int = 32,
+    static_vectors: str | None = None,
     epochs: int = 6,
     batch: int = 512,
     random_negatives: int = 512,
@@ -59,6 +60,7 @@ def ngame(
         fields: the fields of a text that the encoder reads.
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
+        static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         epochs: of the encoder, passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
@@ -81,7 +83,17 @@ def ngame(
     out_rows = min(5000, round(validation * len(dataset.train)))
     dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
     train = dataset.train
-    text = read_text(dataset, encoder, fields, run=run, width=width, max_length=max_length, device=where, seed=seed)
+    text = read_text(
+        dataset,
+        encoder,
+        fields,
+        run=run,
+        width=width,
+        max_length=max_length,
+        static_vectors=static_vectors,
+        device=where,
+        seed=seed,
+    )
     sampler = Clustered(len(train), batch, seed=seed)
     pool = Pool(train.targets, positives=1, random=random_negatives)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)

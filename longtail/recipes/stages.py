@@ -132,6 +132,7 @@ def read_text(
     run: Run,
     width: int,
     max_length: int,
+    static_vectors: str | None,
     device: torch.device,
     seed: int,
 ) -> Text:
@@ -147,6 +148,7 @@ def read_text(
         run: for its folder.
         width: D of a bag encoder; a transformer has a width of its own.
         max_length: tokens of a text that a transformer reads.
+        static_vectors: an ``.npy`` file that a bag encoder starts from (`BagEncoder.start_from`), or None.
         device: where the encoder goes.
         seed: of the start of a bag encoder.
     """
@@ -154,6 +156,9 @@ def read_text(
     if encoder == "bag":
         texts = chain(dataset.train.documents.joined(fields), dataset.labels.joined(fields))
         model = BagEncoder(BagTokenizer.fit(texts), width, generator=torch.Generator().manual_seed(seed))
+        if static_vectors is not None:
+            found = model.start_from(Path(static_vectors))
+            run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {static_vectors}")
     else:
         model = TransformerEncoder(encoder, max_length=max_length)
     shared = os.environ.get("LONGTAIL_CACHE")
