@@ -1,0 +1,71 @@
+"""Which labels a batch is scored against."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.batches.pool import Pool
+from longtail.data.sparse import csr_of_lists
+
+TARGETS = csr_of_lists([[0, 7], [2], [], [3, 4, 5], [7]], 10)
+ROWS = np.array([3, 2, 0])
+
+
+def draw(pool: Pool, rows: np.ndarray = ROWS, seed: int = 0) -> list[int]:
+    ids = pool(rows, np.random.default_rng(seed))
+    assert ids.dtype == np.int64
+    assert (np.diff(ids) > 0).all()
+    return ids.tolist()
+
+
+def test_all_positives_by_hand() -> None:
+    assert draw(Pool(TARGETS, positives=None)) == [0, 3, 4, 5, 7]
+    assert draw(Pool(TARGETS, positives=None), np.array([4, 0])) == [0, 7]
+
+
+def test_no_positives_are_drawn_where_none_are_asked_for() -> None:
+    assert draw(Pool(TARGETS, positives=0)) == []
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_one_positive_of_each_document_that_has_one(seed: int) -> None:
+    ids = draw(Pool(TARGETS, positives=1), seed=seed)
+    assert len(ids) == 2
+    assert ids[0] in {0, 3, 4, 5}
+    assert len(set(ids) & {0, 7}) == 1
+    assert len(set(ids) & {3, 4, 5}) == 1
+
+
+def test_every_positive_is_drawn_equally_often() -> None:
+    rng = np.random.default_rng(0)
+    pool = Pool(TARGETS, positives=1)
+    counts = np.bincount(np.concatenate([pool(np.array([3]), rng) for _ in range(3000)]), minlength=10)
+    assert counts[[3, 4, 5]].sum() == 3000
+    np.testing.assert_allclose(counts[[3, 4, 5]], 1000, atol=100)
+
+
+def test_several_positives_are_drawn_with_replacement() -> None:
+    pool = Pool(TARGETS, positives=2)
+    drawn = {tuple(draw(pool, np.array([0]), seed)) for seed in range(30)}
+    assert drawn == {(0,), (7,), (0, 7)}
+    assert draw(pool, np.array([1])) == [2]
+
+
+def test_random_labels_come_on_top_from_all_labels() -> None:
+    assert draw(Pool(TARGETS, positives=0, random=500)) == list(range(10))
+    for seed in range(10):
+        ids = draw(Pool(TARGETS, positives=None, random=3), seed=seed)
+        assert {0, 3, 4, 5, 7} <= set(ids)
+        assert len(ids) <= 8
+
+
+def test_documents_without_labels_draw_no_positive() -> None:
+    assert draw(Pool(TARGETS, positives=1), np.array([2, 2])) == []
+    assert draw(Pool(TARGETS, positives=None), np.array([2])) == []
+
+
+def test_the_same_generator_gives_the_same_pool() -> None:
+    pool = Pool(TARGETS, positives=1, random=4)
+    assert draw(pool, seed=5) == draw(pool, seed=5)
+    assert len({tuple(draw(pool, seed=seed)) for seed in range(10)}) > 1
