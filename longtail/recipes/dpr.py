@@ -13,6 +13,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.dataset import Dataset
+from longtail.models.encoder import encode_both
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -81,7 +82,8 @@ def dpr(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        scores = text.encoder(b.documents) @ text.encoder(b.labels).T  # (B, P)
+        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        scores = x @ z.T  # (B, P)
         return {loss: encoder_loss(scores, b.targets, b.mask)}
 
     trained = {"encoder": text.encoder}

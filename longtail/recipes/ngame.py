@@ -14,6 +14,7 @@ from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
 from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
+from longtail.models.encoder import encode_both
 from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, read_text, train_classifiers
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -102,7 +103,8 @@ def ngame(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        scores = text.encoder(b.documents) @ text.encoder(b.labels).T  # (B, P)
+        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        scores = x @ z.T  # (B, P)
         return {loss: encoder_loss(scores, b.targets, b.mask)}
 
     def before_epoch(epoch: int) -> None:
