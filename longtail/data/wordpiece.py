@@ -13,9 +13,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from huggingface_hub import snapshot_download
-from transformers import AutoTokenizer
-from transformers.utils import logging as transformers_logging
 
 from longtail.data.ragged import Ragged
 from longtail.data.sparse import gather
@@ -46,6 +43,8 @@ def model_folder(name: str | Path) -> Path:
         if found is None or found.origin is None:
             raise MissingExtra(package, extra=str(name), purpose=f"the encoder {name}")
         return Path(found.origin).parent / "model"
+    from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import: only where it is needed)
+
     try:
         with quiet():
             return Path(snapshot_download(str(name), allow_patterns=_FILES))
@@ -59,6 +58,8 @@ def model_folder(name: str | Path) -> Path:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars of transformers and huggingface_hub inside this context."""
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415  (slow to import)
+
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -68,19 +69,21 @@ def quiet() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def open_pretrained(kind: Any, folder: Path) -> Any:
-    """``kind.from_pretrained(folder)`` of an Auto class of transformers, from this machine's disk and without noise.
+def open_pretrained(kind: str, folder: Path) -> Any:
+    """``transformers.kind.from_pretrained(folder)``, from this machine's disk and without noise.
 
     Raises:
         BadInput: the folder holds nothing that transformers can open.
     """
+    import transformers  # noqa: PLC0415  (slow to import: a bag encoder does without)
+
     try:
         with quiet():
-            return kind.from_pretrained(folder, local_files_only=True)
+            return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
     except (OSError, ValueError) as error:
         raise BadInput(
             folder,
-            f"expected a model that transformers.{kind.__name__} opens, found none ({_first_line(error)})",
+            f"expected a model that transformers.{kind} opens, found none ({_first_line(error)})",
             remedy="give a folder with config.json, model.safetensors and tokenizer.json",
         ) from error
 
@@ -115,7 +118,7 @@ class TransformerTokenizer:
 
     def __init__(self, name: str | Path, max_length: int | None = None) -> None:
         folder = model_folder(name)
-        self._pretrained = open_pretrained(AutoTokenizer, folder)
+        self._pretrained = open_pretrained("AutoTokenizer", folder)
         if not self._pretrained.is_fast:
             raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
         special, limit = self._pretrained.num_special_tokens_to_add(), int(self._pretrained.model_max_length)

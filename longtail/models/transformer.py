@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoModel
 
 from longtail.data.tokens import PaddedTokens, Tokens
 from longtail.data.wordpiece import TransformerTokenizer, model_folder, open_pretrained, quiet, read_json
@@ -64,7 +63,7 @@ class TransformerEncoder(nn.Module):
         if self.pooling not in _POOLING:
             raise BadInput("pooling", f"expected mean or cls, found {self.pooling}", remedy="change --pooling")
         self.tokenizer = TransformerTokenizer(folder, max_length)
-        self.backbone = open_pretrained(AutoModel, folder).float()
+        self.backbone = open_pretrained("AutoModel", folder).float()
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
         hidden = int(self.backbone.config.hidden_size)
