@@ -83,7 +83,7 @@ def test_unknown_name_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> No
     def unreachable(*_: object, **__: object) -> str:
         raise OSError("no route to host\nsecond line")
 
-    monkeypatch.setattr(wordpiece, "snapshot_download", unreachable)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
     with pytest.raises(
         LongtailError, match=r"some/name: .*a folder.*minilm.*Hugging Face \(no route to host\)"
     ) as caught:
