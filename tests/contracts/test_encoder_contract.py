@@ -95,7 +95,7 @@ def test_a_step_down_the_gradient_lowers_the_loss(encoder: Any) -> None:
     with torch.no_grad():
         for parameter in encoder.parameters():
             if parameter.grad is not None:
-                parameter -= 1e-3 * parameter.grad
+                parameter.sub_(parameter.grad, alpha=1e-3)
     assert loss() < before
 
 

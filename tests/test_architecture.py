@@ -1,0 +1,157 @@
+"""The rules of the house, read from the source: which room may import which, and what no file may hold."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import longtail
+
+ROOT = Path(longtail.__file__).parent
+ORDER = (  # a room imports from its own and from those above it
+    {"topk", "errors", "files"},
+    *({room} for room in ("data", "batches", "losses", "models", "train", "search", "evaluate", "bundle", "recipes")),
+    *({"cli"}, {"serve"}, {"__main__"}),
+)
+RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
+WITHOUT_TEST_SPLIT = {"batches", "losses", "models", "train", "recipes"}
+PICKLES = {"pickle", "cPickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+FUNCTION_LINES, FILE_LINES = 70, 320
+
+FILES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
+every_file = pytest.mark.parametrize("name", FILES)
+
+
+def nodes(source: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(source))
+
+
+def room(name: str) -> str:
+    """The room of a file: the first part of its path."""
+    return name.partition("/")[0].removesuffix(".py")
+
+
+def imported(source: str) -> Iterator[tuple[int, str]]:
+    """Line and full name of whatever is imported, also within functions and where only types are checked."""
+    for node in nodes(source):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def rooms_used(source: str) -> Iterator[tuple[int, str]]:
+    """Line and room of each import from longtail, and of each ``longtail.<room>`` in an expression."""
+    for line, name in imported(source):
+        package, _, rest = name.partition(".")
+        if package == "longtail" and rest:
+            yield line, rest.split(".")[0]
+        elif name.startswith("."):
+            yield line, name
+    for node in nodes(source):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "longtail":
+            yield node.lineno, node.attr
+
+
+def arrows_down(name: str, source: str) -> list[str]:
+    """What a file imports from a room further down, or in a way that hides the room."""
+    allowed = {other for other, rank in RANK.items() if rank <= RANK[room(name)]} | {"__version__"}
+    return [f"{name}:{line} uses {used}" for line, used in rooms_used(source) if used not in allowed]
+
+
+def calls(source: str) -> Iterator[tuple[ast.Call, str]]:
+    """Each call, and the dotted name of what is called."""
+    return ((node, ast.unparse(node.func)) for node in nodes(source) if isinstance(node, ast.Call))
+
+
+def pickles(source: str) -> list[str]:
+    """Whatever reads or writes pickles."""
+    found = [f"line {line}: {name}" for line, name in imported(source) if name.split(".")[0] in PICKLES]
+    for call, name in calls(source):
+        loads = name in {"torch.load", "torch.save", "torch.package"} or name.endswith((".read_pickle", ".to_pickle"))
+        allows = any(word.arg == "allow_pickle" and ast.unparse(word.value) != "False" for word in call.keywords)
+        if loads or allows:
+            found.append(f"line {call.lineno}: {name}")
+    return found
+
+
+def cuda_calls(source: str) -> list[str]:
+    return [f"line {call.lineno}: {name}" for call, name in calls(source) if name.endswith(".cuda")]
+
+
+def uses_of_test_split(source: str) -> list[str]:
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in nodes(source)
+        if isinstance(node, ast.Attribute) and node.attr == "test"
+    ]
+
+
+def optimizer_steps(source: str) -> list[int]:
+    return [call.lineno for call, name in calls(source) if name.split(".")[-2:] == ["optimizer", "step"]]
+
+
+def long_functions(source: str) -> list[str]:
+    functions = [node for node in nodes(source) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    lines = {function.name: (function.end_lineno or 0) - function.lineno + 1 for function in functions}
+    return [f"{name}: {length} lines" for name, length in lines.items() if length > FUNCTION_LINES]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in FILES if name != "__init__.py"]
+)  # the package's own file names everything
+def test_no_arrow_points_down_the_order_of_rooms(name: str) -> None:
+    assert room(name) in RANK, f"{room(name)} has no place in the order of rooms"
+    assert arrows_down(name, FILES[name]) == []
+
+
+@every_file
+def test_no_pickle(name: str) -> None:
+    assert pickles(FILES[name]) == []
+
+
+@every_file
+def test_nothing_is_nailed_to_a_device(name: str) -> None:
+    assert cuda_calls(FILES[name]) == []
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if room(name) in WITHOUT_TEST_SPLIT])
+def test_training_cannot_reach_the_test_split(name: str) -> None:
+    assert uses_of_test_split(FILES[name]) == []
+
+
+@every_file
+def test_files_and_functions_are_short(name: str) -> None:
+    assert len(FILES[name].splitlines()) <= FILE_LINES
+    if room(name) != "recipes":  # a recipe is a page
+        assert long_functions(FILES[name]) == []
+
+
+def test_one_place_takes_the_step() -> None:
+    steps = {name: len(optimizer_steps(source)) for name, source in FILES.items() if optimizer_steps(source)}
+    steps.pop("search/fuse.py", None)  # nine weights by L-BFGS
+    assert steps == {"train/fit.py": 1}
+
+
+def test_the_rules_have_teeth() -> None:
+    """Each finds what it is for."""
+    lazy = "def f():\n    from longtail.recipes.dpr import dpr\n"
+    assert arrows_down("train/fit.py", lazy) == ["train/fit.py:2 uses recipes"]
+    assert arrows_down("cli/train.py", lazy) == []
+    assert arrows_down("topk.py", "import longtail.data.bag") == ["topk.py:1 uses data"]
+    assert arrows_down("data/bag.py", "from longtail import Dataset") == ["data/bag.py:1 uses Dataset"]
+    assert arrows_down("data/bag.py", "import longtail\nlongtail.load('x')") == ["data/bag.py:2 uses load"]
+    assert arrows_down("data/bag.py", "from . import sparse") == ["data/bag.py:1 uses ..sparse"]
+    assert arrows_down("recipes/stages.py", "import longtail\nlongtail.__version__") == []
+    assert pickles("import pickle") == ["line 1: pickle"]
+    assert pickles("x = torch.load(path)") == ["line 1: torch.load"]
+    assert pickles("x = np.load(path, allow_pickle=True)") == ["line 1: np.load"]
+    assert pickles("x = np.load(path, allow_pickle=False)") == []
+    assert cuda_calls("x.cuda()\ntorch.cuda.is_available()") == ["line 1: x.cuda"]
+    assert uses_of_test_split("d = dataset.test.targets") == ["line 1: dataset.test"]
+    assert optimizer_steps("self.optimizer.step()\nlog.step(1)\noptimizer.step(closure)") == [1, 3]
+    assert long_functions("def f():\n" + "    x = 1\n" * 70) == ["f: 71 lines"]
