@@ -27,7 +27,7 @@ test: $(INSTALLED)  ## lint, types, then the whole suite
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -m 'not slow and not gpu' -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile
 
 bench: $(INSTALLED)  ## slow and GPU checks
 	$(BIN)/python -m pytest -m 'slow or gpu'

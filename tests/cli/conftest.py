@@ -23,10 +23,11 @@ def start(*arguments):
     """Start ``longtail`` and return its process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
     command = [sys.executable, "-W", "error", "-m", "longtail", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **pipes, text=True, env=environment)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def longtail():
     """Run ``longtail`` to its end: (exit status, output, errors)."""
 

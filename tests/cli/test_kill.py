@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import signal
 import time
 
-import pytest
 from safetensors.numpy import load_file
 
-OPTIONS = ("--epochs", 12, "--classifier-epochs", 12, "--batch", 64, "--width", 32, "--warmup", 10)
+EPOCHS = 20
+OPTIONS = ("--epochs", EPOCHS, "--classifier-epochs", EPOCHS, "--batch", 64, "--width", 32, "--warmup", 10)
 OPTIONS += ("--device", "cpu", "--checkpoint-every", 0.05)
 
 
@@ -22,38 +23,47 @@ def arrays(run):
     }
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(
-    planted_folder, longtail, start_longtail, tmp_path, seed
-):
-    began = time.monotonic()
+def changed(folder):
+    """When the newest checkpoint or finished stage was written, or 0."""
+    return max((path.stat().st_mtime_ns for path in folder.glob("stages/*.safetensors")), default=0)
+
+
+def kill_in_the_middle(process, run, delay):
+    """Wait until a run has made some progress, and a while longer, then kill it."""
+    before = changed(run)
+    deadline = time.monotonic() + 120
+    while process.poll() is None and changed(run) == before and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(delay)
+    process.kill()
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
+
+
+def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(planted_folder, longtail, start_longtail, tmp_path):
     status, _, errors = longtail("train", "ngame", planted_folder, "--out", tmp_path / "whole", *OPTIONS)
     assert status == 0, errors
-    length = time.monotonic() - began
 
-    killed, moments = tmp_path / "killed", random.Random(seed)
+    killed, moments = tmp_path / "killed", random.Random(0)
     deaths = 0
-    for _ in range(4):
+    for _ in range(5):
         if (killed / "run.json").exists():
             process = start_longtail("resume", killed, "--checkpoint-every", 0.05)
         else:
             process = start_longtail("train", "ngame", planted_folder, "--out", killed, *OPTIONS)
-        time.sleep(length * moments.uniform(0.4, 0.95))
-        process.kill()
-        process.communicate()
-        deaths += process.returncode == -9
+        deaths += kill_in_the_middle(process, killed, moments.uniform(0, 0.4))
     assert deaths >= 2
     status, _, errors = longtail("resume", killed)
     assert status == 0, errors
 
-    whole = arrays(tmp_path / "whole")
-    again = arrays(killed)
+    whole, again = arrays(tmp_path / "whole"), arrays(killed)
     assert whole.keys() == again.keys()
     for name, array in whole.items():
         assert (array == again[name]).all(), name
-    steps = [
-        (line["stage"], line["step"]) for line in map(json.loads, (killed / "metrics.jsonl").read_text().splitlines())
+    lines = [json.loads(line) for line in (killed / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["stage"], line["epoch"]) for line in lines] == [
+        *(("encoder", epoch + 1) for epoch in range(EPOCHS)),
+        *(("classifiers", epoch + 1) for epoch in range(EPOCHS)),
     ]
-    assert len(set(steps)) == len(steps) == 24
     assert not list(killed.rglob(".*partial*"))
     assert not (killed / "tokens").exists()
