@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from longtail.data.check import check as find
@@ -42,7 +43,8 @@ def check(
     Errors (the folder cannot be used as it is) end with exit status 1; warnings are things that are seldom meant.
     """
     console = Console(highlight=False, soft_wrap=True)
-    findings, dataset = find(folder)
+    with _busy(f"reading {folder}"):
+        findings, dataset = find(folder)
     for finding in findings:
         colour = "red" if finding.severity == "error" else "yellow"
         console.print(f"[{colour}]{finding.severity}[/] ", end="")
@@ -74,10 +76,12 @@ def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
 def describe(folder: Folder) -> None:
     """Print a data set in numbers: sizes, words, the tail, graphs, identity and reciprocal pairs.
 
-    An identity pair is a document and the label that is the same thing; a reciprocal pair one of which training holds
-    the way back. Head, torso and tail are the labels by falling frequency, each with a third of the training pairs.
+    Identity pairs are a document and the label that is the same thing; of reciprocal pairs training holds the way back.
+
+    Head, torso and tail are the labels by falling frequency, each with a third of the training pairs.
     """
-    description = count(Dataset.read(folder))
+    with _busy(f"reading {folder}"):
+        description = count(Dataset.read(folder))
     console = Console(highlight=False)
     console.print(description.name, style="bold", markup=False)
     for line in (description.description, description.licence and f"Licence: {description.licence}"):
@@ -120,26 +124,28 @@ def import_(
 ) -> None:
     """Make a data set folder of tables with a text and its labels in each row.
 
-    A cell of labels is a list, a JSON list, or labels with --separator between them. Without --labels, each distinct
-    entry becomes a label whose text is the entry.
+    A cell of labels is a list, a JSON list, or labels with --separator between them.
+
+    Without --labels, each distinct entry becomes a label whose text is the entry.
     """
     must_be_free(out)
     constants = None if propensity is None else _propensity(propensity)
     if not is_encoding(encoding):
         raise BadInput("--encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
     columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
-    dataset = import_tables(
-        train,
-        test=test,
-        labels=labels,
-        columns=columns,
-        separator=separator,
-        match=match,
-        encoding=encoding,
-        name=name or out.resolve().name,
-    )
-    dataset = replace(dataset, licence=licence, propensity=constants)
-    dataset.write(out)
+    with _busy(f"reading {train}"):
+        dataset = import_tables(
+            train,
+            test=test,
+            labels=labels,
+            columns=columns,
+            separator=separator,
+            match=match,
+            encoding=encoding,
+            name=name or out.resolve().name,
+        )
+        dataset = replace(dataset, licence=licence, propensity=constants)
+        dataset.write(out)
     _say_written(out, dataset)
 
 
@@ -161,18 +167,19 @@ def split(
 ) -> None:
     """Write a data set whose test split is cut from the training documents of another.
 
-    Where the other has a test split, that one is left out of the new folder, so that choices can be made on the cut
-    part and the test split is not looked at. As far as possible documents are cut whose labels all keep another
-    training document.
+    The other's own test split is left out of the new folder, so that choices are made without a look at it.
+
+    As far as possible, documents are cut whose labels all keep another training document.
     """
     must_be_free(out)
-    dataset = Dataset.read(folder)
     if not 0 < share < 1:
         raise BadInput("--share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
-    count = rows if rows is not None else max(1, round(share * len(dataset.train)))
-    kept, held = dataset.holdout(rows_to_hold_out(dataset.train.targets, count, seed))
-    made = replace(kept, test=held)
-    made.write(out)
+    with _busy(f"cutting {folder}"):
+        dataset = Dataset.read(folder)
+        size = rows if rows is not None else max(1, round(share * len(dataset.train)))
+        kept, held = dataset.holdout(rows_to_hold_out(dataset.train.targets, size, seed))
+        made = replace(kept, test=held)
+        made.write(out)
     _say_written(out, made)
     frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
     lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())
@@ -186,3 +193,8 @@ def _say_written(out: Path, dataset: Dataset) -> None:
     test = "no test split" if dataset.test is None else f"{len(dataset.test):,} test documents"
     sizes = f"{len(dataset.train):,} training documents, {test}, {len(dataset.labels):,} labels"
     Console(highlight=False, soft_wrap=True).print(f"wrote {out}: {sizes}", markup=False)
+
+
+def _busy(what: str) -> Status:
+    """Something that moves while a large data set is read; nothing where the output is no terminal."""
+    return Console(stderr=True).status(what)
