@@ -62,7 +62,7 @@ class AdamW(torch.optim.Optimizer):
 def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:
     """Update parameters and their moments in place, in one pass over (parameter, gradient, moments, step) of each."""
     parameters, gradients, firsts, seconds, steps = (list(column) for column in zip(*tensors, strict=True))
-    torch._fused_adamw_(  # (the public function around it takes longer than the rows do)
+    torch._fused_adamw_(  # what torch.optim.AdamW(fused=True) calls; the checks around it take longer than 512 rows
         parameters,
         gradients,
         firsts,
