@@ -169,8 +169,8 @@ class BagTokenizer:
         """Known pairs of neighbouring known words: the text and the feature of each."""
         if not len(self._pair_keys):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        near = (text[1:] == text[:-1]) & (word[1:] >= 0) & (word[:-1] >= 0)
-        keys = (word[:-1][near] << 32) | word[1:][near]
+        near = text[1:] == text[:-1]
+        keys = (word[:-1][near] << 32) | word[1:][near]  # negative where a word is unknown, -1
         at = np.minimum(np.searchsorted(self._pair_keys, keys), len(self._pair_keys) - 1)
         known = self._pair_keys[at] == keys
         return text[1:][near][known], self._pair_ids[at[known]]

@@ -95,10 +95,11 @@ def test_all_rows_at_once_are_a_dense_update(at_once: int) -> None:
     torch.testing.assert_close(rows, dense, rtol=1e-6, atol=1e-7)
 
 
-def test_a_gradient_whose_rows_are_unsorted_or_repeated_is_summed_first(at_once: int) -> None:
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1], [0, 2, 1]])
+def test_a_gradient_whose_rows_are_unsorted_or_repeated_is_summed_first(at_once: int, order: list[int]) -> None:
     sums, parts = nn.Parameter(numbers(V, D)), nn.Parameter(numbers(V, D))
     sums.grad = sparse(torch.tensor([2, 5]), torch.tensor([[5.0] * D, [-1.0] * D]))
-    parts.grad = sparse(torch.tensor([5, 2, 2]), torch.tensor([[-1.0] * D, [2.0] * D, [3.0] * D]))
+    parts.grad = sparse(torch.tensor([2, 2, 5])[order], torch.tensor([[2.0] * D, [3.0] * D, [-1.0] * D])[order])
     for parameter in (sums, parts):
         AdamW([parameter], 0.1).step()
     assert torch.equal(sums, parts)
