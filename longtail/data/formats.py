@@ -132,7 +132,7 @@ class Rows:
         if stray.any():
             first, more = _first(stray)
             problem = f"{what} {ids[first]} is not in [0, {columns}){more}"
-            remedy = "ids count from 0; mend the id or the size"
+            remedy = "ids count from 0, so mend the id or the size"
             report(BadInput(path, problem, line=int(rows[first]) + first_line, remedy=remedy))
         if wild.any():
             first, more = _first(wild)
