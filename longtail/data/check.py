@@ -88,7 +88,7 @@ def _read(path: Path, notes: _Notes) -> Dataset | None:
         return Split(*read, notes.attempt(lambda: source.filtered(side, read[1].shape, report)))
 
     train = split("train")
-    test = split("test") if source.has("test") else None
+    test = split("test") if notes.attempt(lambda: source.has("test")) else None
     if train is None:
         return None
 

@@ -58,6 +58,7 @@ JSON_CASES: dict[str, tuple[Any, ...]] = {
     "label file is missing": (LBL, WHOLE, None, "lbl.json & missing & needs", ("fruit", None)),
     "neither layout": (TRN, WHOLE, None, "trn.json.gz or trn_X_Y.txt & tst.json.gz & import", ("fruit", None)),
     "plain and packed": ("trn.json", WHOLE, b"", "twice & trn.json.gz & remove"),
+    "plain and packed test": ("tst.json", WHOLE, b"", "twice & tst.json.gz & remove"),
     "filter row out of range": (FILTER, 1, "4 1", "row 4 & [0, 4) & ?"),
     "filter label out of range": (TEST_FILTER, 2, "1 9", "label 9 & [0, 4) & ?"),
     "filter line of three": (TEST_FILTER, 2, "1 2 3", "'row label' & '1 2 3' & write"),
