@@ -143,8 +143,9 @@ class Bundle:
     def named(self, top: TopK) -> list[list[Prediction]]:
         """Ranked label ids with their uids, texts and scores; empty places are left out."""
         title, uid = self.labels.fields["title"], self.labels.uids
+        names = {i: (i, uid[i], title[i]) for i in np.unique(top.ids).tolist() if i >= 0}
         return [
-            [Prediction(i, uid[i], title[i], score) for i, score in zip(ids, scores, strict=True) if i >= 0]
+            [Prediction(*names[i], score) for i, score in zip(ids, scores, strict=True) if i >= 0]
             for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
         ]
 

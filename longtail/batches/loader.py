@@ -70,7 +70,7 @@ class Loader:
                 yield ahead.popleft().result()
 
     def _batch(self, draw: Draw, epoch: int, step: int) -> Batch:
-        generator = np.random.default_rng([self.seed, epoch, step, self.rank])
+        generator = np.random.default_rng([self.seed, epoch, step, self.rank, 1])  # the 1 parts it from the samplers
         label_ids = np.union1d(self.pool(draw.rows, generator), draw.label_ids)
         filtered = self.split.filtered
         mask = np.ones((len(draw.rows), len(label_ids)), bool)

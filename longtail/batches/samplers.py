@@ -83,7 +83,7 @@ class Clustered:
             device: where the clusters are computed.
             epoch: seeds the first centres, with the sampler's seed.
         """
-        generator = np.random.default_rng([self._seed, epoch, 1])
+        generator = np.random.default_rng([self._seed, epoch, 0, 0, 2])
         self._clusters = balanced_clusters(vectors, size, generator=generator, device=device)
 
     def state_dict(self) -> dict[str, torch.Tensor]:
