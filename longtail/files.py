@@ -50,6 +50,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
             _sync(path)
+        if folder.exists():
+            remove_partial(folder)
         temporary.replace(folder)
         _sync(folder.parent)
     finally:

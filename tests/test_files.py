@@ -50,6 +50,10 @@ def test_a_folder_with_content_is_refused_and_what_a_crash_left_is_no_content(tm
         pass
     remove_partial(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    (tmp_path / "new" / ".file.1.partial").write_text("half")
+    with new_folder(tmp_path / "new") as temporary:
+        (temporary / "whole").touch()
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["whole"]
     (tmp_path / "new" / "precious").write_text("mine")
     with pytest.raises(BadInput, match="not empty"), new_folder(tmp_path / "new"):
         pass
