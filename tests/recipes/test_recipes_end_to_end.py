@@ -1,0 +1,58 @@
+"""What the README shows: lists in, ranked labels out, with either encoder, in memory and from a run folder."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail import Dataset, LongtailError, load, recipes
+
+DOCUMENTS = ["red shoes", "oak table", "blue shoes", "pine table"]
+LABELS = ["footwear shoes", "furniture table"]
+
+
+@pytest.fixture
+def tiny():
+    return Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1]], LABELS)
+
+
+def test_lists_in_ranked_labels_out(tiny):
+    bundle = recipes.dpr(tiny, epochs=2)
+    ((first, second),) = bundle.predict(["green shoes"], k=5)  # there are two labels
+    assert (first.id, first.uid, first.text) == (0, "", "footwear shoes")
+    assert first.score > second.score
+    assert bundle.predict([]) == []
+
+
+@pytest.mark.parametrize("recipe", recipes.RECIPES)
+def test_a_run_folder_gives_the_same_model_with_a_transformer(recipe, tiny, tiny_bert, tmp_path):
+    options = {"encoder": str(tiny_bert), "max_length": 16, "epochs": 1, "batch": 2, "random_negatives": 1}
+    trained = recipes.RECIPES[recipe](tiny, out=tmp_path / "run", device="cpu", **options)
+    opened = load(tmp_path / "run", device="cpu")
+    assert opened.recipe == recipe
+    for before, after in zip(trained.predict(DOCUMENTS), opened.predict(DOCUMENTS), strict=True):
+        assert [label.id for label in before] == [label.id for label in after]
+        np.testing.assert_array_equal([label.score for label in before], [label.score for label in after])
+
+
+def test_a_finished_run_is_not_trained_again(tiny, tmp_path, monkeypatch):
+    first = recipes.ngame(tiny, out=tmp_path / "run", epochs=2, validation=0.25)
+    monkeypatch.setattr("longtail.train.fit.take_step", lambda *_, **__: pytest.fail("a step was taken"))
+    again = recipes.ngame(tiny, out=tmp_path / "run", epochs=2, validation=0.25)
+    for kind in first.vectors:
+        np.testing.assert_array_equal(first.vectors[kind], again.vectors[kind])
+    with pytest.raises(LongtailError, match=r"arguments \{'epochs': 2\}, asked for now is \{'epochs': 3\}"):
+        recipes.ngame(tiny, out=tmp_path / "run", epochs=3, validation=0.25)
+
+
+def test_static_vectors_start_the_words_that_they_know(tiny, tmp_path):
+    np.save(tmp_path / "words.npy", np.eye(2, 8, dtype=np.float32))
+    (tmp_path / "words.txt").write_text("shoes\ntable\n")
+    path = str(tmp_path / "words.npy")
+    bundle = recipes.dpr(tiny, width=8, epochs=0, static_vectors=path)
+    index = {name: i for i, name in enumerate(bundle.encoder.tokenizer.features)}
+    np.testing.assert_array_equal(bundle.encoder.table.detach()[index["shoes"]], np.eye(8)[0])
+    with pytest.raises(LongtailError, match=r"expected \(2, 16\), by its words and --width, found \(2, 8\)"):
+        recipes.dpr(tiny, width=16, static_vectors=path)
+    with pytest.raises(LongtailError, match=r"nothing\.npy: there is no such file"):
+        recipes.dpr(tiny, static_vectors=str(tmp_path / "nothing.npy"))
