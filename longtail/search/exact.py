@@ -19,6 +19,7 @@ from longtail.errors import BadInput
 from longtail.topk import TopK
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
+CANDIDATES = 2**20  # pairs of a tile that are ranked in one go
 LAST_ID = 2**32 - 1
 
 
@@ -26,16 +27,16 @@ class Exact:
     """All labels, searched exactly by dot product.
 
     Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
-    by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A tile needs 4 bytes a
-    pair, and at worst, all scores equal, about 70: 17 to 300 MB with the defaults on a CPU. Beside it a search holds
-    the queries and 8 bytes for each of its Q * k results.
+    by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A search holds a tile of
+    scores (64 MB by default on a CPU), up to 100 MB for ranking its best, the queries, and 8 bytes for each of its
+    Q * k results.
 
     Args:
         table: (L, D) label vectors, finite, L below 2^32. float32 is used in place, memory-mapped or not; another
             dtype is converted, once. On an accelerator the table is copied there, once.
         device: where to compute.
-        query_block: queries of a tile; by default 256, on an accelerator 2,048.
-        label_block: labels of a tile; by default 16,384, on an accelerator 65,536.
+        query_block: queries of a tile; by default 512, on an accelerator 2,048.
+        label_block: labels of a tile; by default 32,768, on an accelerator 65,536.
 
     Raises:
         BadInput: a vector holds NaN or infinity.
@@ -51,8 +52,8 @@ class Exact:
     ) -> None:
         self.device = torch.device(device)
         on_cpu = self.device.type == "cpu"
-        self.query_block = query_block or (256 if on_cpu else 2048)
-        self.label_block = label_block or (16384 if on_cpu else 65536)
+        self.query_block = query_block or (512 if on_cpu else 2048)
+        self.label_block = label_block or (32768 if on_cpu else 65536)
         self.table = _finite("label vectors", table, self.device)
 
     @torch.no_grad()
@@ -71,7 +72,8 @@ class Exact:
         vectors = _finite("queries", queries, self.device)
         self._check(vectors, k, exclude)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
-        buffer = torch.empty(self.query_block * _whole_groups(self.label_block), device=self.device)
+        height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
+        buffer = torch.empty(height * _whole_groups(width), device=self.device)
         for labels in _blocks(len(self.table), self.label_block):  # outside, so that a mapped table is read once
             for rows in _blocks(len(vectors), self.query_block):
                 tile = _scores(vectors[rows], self.table[labels], buffer)
@@ -148,9 +150,13 @@ def _merge(best: Tensor, tile: Tensor, first_label: int) -> Tensor:
     if count == 0:
         return best
     chosen = tops.topk(count, sorted=False).indices  # (q, count), each row's groups above its floor among them
-    columns = (chosen[:, :, None] + torch.arange(0, tile.shape[1], groups, device=tile.device)).flatten(1)
-    candidates = _keys(tile.gather(1, columns), columns + first_label)  # (q, count * GROUP)
-    return torch.cat([best, candidates], 1).topk(k).values
+    members = torch.arange(0, tile.shape[1], groups, device=tile.device)  # (GROUP,)
+    merged = []
+    for rows in _blocks(len(tile), max(1, CANDIDATES // (count * GROUP))):
+        columns = (chosen[rows, :, None] + members).flatten(1)  # (rows, count * GROUP)
+        candidates = _keys(tile[rows].gather(1, columns), columns + first_label)
+        merged.append(torch.cat([best[rows], candidates], 1).topk(k).values)
+    return torch.cat(merged)
 
 
 def _most_above(tops: Tensor, floor: Tensor) -> int:
