@@ -2,7 +2,7 @@
 
     python benchmarks/search.py [--queries 512] [--labels 300000] [--width 384] [--k 100] [--repeats 5] [--device cpu]
 
-"bare" is `torch.matmul` and `torch.topk` of each tile, both into buffers that are allocated once, with no merging, no
+"bare" is `torch.matmul` of each tile, into a buffer that is allocated once, and `torch.topk` of it, with no merging, no
 ids and no rule for ties: it does less than a search has to. "product" is the `torch.matmul` alone.
 """
 
