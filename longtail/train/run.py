@@ -87,7 +87,8 @@ class Run:
             (everything is loaded), else an empty dict.
         """
         finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if finished is not None and finished.exists():
+        if finished is not None and checkpoint is not None and finished.exists():
+            checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
             for name, state in load_state(finished).items():
                 modules[name].load_state_dict(state)
             return {"done": True}
