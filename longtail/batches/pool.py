@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from longtail.batches.negatives import Mined
 from longtail.data.sparse import CSR, gather
 from longtail.topk import IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The labels of a batch: positives of its documents, and labels drawn at random.
+    """The labels of a batch: positives of its documents, labels drawn at random, and hard negatives.
 
     What is a positive in the pool for one document is a negative for the others (in-batch negatives), except where it
     is true for them as well: `longtail.batches.batch.entries_in_pool` marks every true pair.
@@ -21,16 +22,21 @@ class Pool:
         targets: (N, L) true pairs.
         positives: how many positives of each document are drawn, with replacement; None takes all of them.
         random: how many labels are drawn from all L, uniformly, on top.
+        mined: draws hard negatives of the batch's documents, on top.
     """
 
     targets: CSR
     positives: int | None = 1
     random: int = 0
+    mined: Mined | None = None
 
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         """The pool of a batch: (P,) label ids, ascending, each once."""
         extra = generator.integers(self.targets.shape[1], size=self.random)
-        return np.unique(np.concatenate([self._positives(rows, generator), extra])).astype(np.int64)
+        parts = [self._positives(rows, generator), extra]
+        if self.mined is not None:
+            parts.append(self.mined(rows, generator))
+        return np.unique(np.concatenate(parts)).astype(np.int64)
 
     def _positives(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         if self.positives is None:

@@ -40,7 +40,7 @@ from longtail.models.labels import FreeVectors
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
 from longtail.search.fuse import Candidates, Fusion, learn_fusion
-from longtail.topk import FloatArray
+from longtail.topk import FloatArray, IntArray
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.run import Run
@@ -240,6 +240,25 @@ def train_classifiers(
 def vector_source(vectors: FloatArray) -> Source:
     """What a `Loader` reads documents from that were encoded before: rows of (n, D) vectors."""
     return lambda rows: VectorTokens(torch.from_numpy(vectors[rows]))
+
+
+def mine(split: Split, documents: FloatArray, labels: FloatArray, length: int, *, device: torch.device) -> IntArray:
+    """The wrong labels nearest to each training document: what `longtail.batches.negatives.Mined` draws from.
+
+    Source: ANCE (Xiong et al., 2021), section 3; the thesis, section 2.3.2, H_i.
+
+    Args:
+        split: N training documents; their true and filtered pairs are left out.
+        documents: (N, D) their current vectors.
+        labels: (L, D) the labels' current vectors.
+        length: of a list.
+        device: where the search runs.
+
+    Returns:
+        (N, length) label ids, best first, -1 where there are fewer.
+    """
+    known = split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()
+    return Exact(labels, device=device).search(documents, length, exclude=known).ids
 
 
 def fuse(
