@@ -20,12 +20,13 @@ from longtail.errors import BadInput
 from longtail.files import new_folder, write_json
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import Encoder, embed
+from longtail.models.heads import TwoHeads
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
 from longtail.search.fuse import Fusion
 from longtail.topk import FloatArray, TopK
 
-_FORMAT = 1
+_FORMAT = 2
 _BLOCK = 8_192  # texts predicted at a time
 _ENCODERS: Mapping[str, type[BagEncoder | TransformerEncoder]] = {
     "bag": BagEncoder,
@@ -55,13 +56,15 @@ class Bundle:
 
     Attributes:
         recipe: the name of the recipe that trained it.
-        encoder: text to unit rows of width D.
+        encoder: text to unit rows.
         fields: the fields of a text that the encoder reads.
         labels: L texts.
-        vectors: (L, D) float32 label vectors by score kind: ``encoder`` (embeddings of the labels' texts), and
-            ``classifier`` where the recipe trains one.
+        vectors: float32 label vectors by score kind: ``encoder`` (L, D), the embeddings of the labels' texts, and
+            ``classifier``, (L, D), or (L, D + 1) with a bias, where the recipe trains one.
         fusion: mixes the two; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
+        heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
+            ``combined``, the sum of the cosines of both, exists where it is given.
     """
 
     recipe: str
@@ -71,46 +74,73 @@ class Bundle:
     vectors: Mapping[str, FloatArray]
     fusion: Fusion | None
     device: torch.device
+    heads: TwoHeads | None = None
     _indexes: dict[str, Exact] = field(default_factory=dict, repr=False)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The score kinds, the best one last: encoder, classifier, fused."""
-        return (*self.vectors, *(["fused"] if self.fusion is not None else []))
+        """The score kinds, the best one last: encoder, classifier, combined, fused."""
+        derived = {"combined": self.heads is not None, "fused": self.fusion is not None}
+        return (*self.vectors, *(kind for kind, there in derived.items() if there))
+
+    @property
+    def width(self) -> int:
+        """The width of a document's vector, before the 1 that `encode` puts at its end."""
+        return (self.heads or self.encoder).width
 
     def index(self, kind: str) -> Exact:
         """The index of a score kind, built at its first use."""
+        if kind not in self._indexes:
+            self._indexes[kind] = Exact(self.table(kind), device=self.device)
+        return self._indexes[kind]
+
+    def table(self, kind: str) -> FloatArray:
+        """The label vectors of a score kind, (L, W) float32: what an index stores.
+
+        Raises:
+            BadInput: the model has no such score kind.
+        """
         if kind not in self.kinds:
             raise BadInput(
                 "kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those"
             )
-        if kind not in self._indexes:
-            table = self.vectors[kind] if kind in self.vectors else self._fused()
-            self._indexes[kind] = Exact(table, device=self.device)
-        return self._indexes[kind]
+        if kind == "combined":
+            z = self.vectors["encoder"]
+            w = self.vectors["classifier"][:, : z.shape[1]]
+            return np.concatenate([z, w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)], axis=1)
+        if kind == "fused":
+            assert self.fusion is not None
+            return self.fusion.table([(table, self._columns(name)) for name, table in self.vectors.items()], self.width)
+        return self.vectors[kind]
 
-    def _fused(self) -> FloatArray:
-        assert self.fusion is not None
-        return self.fusion.table(self.vectors["encoder"], self.vectors["classifier"])
+    def _columns(self, kind: str) -> slice:
+        """The columns of a document's vector that a score kind reads."""
+        if kind in self.vectors:
+            start = self.vectors["encoder"].shape[1] if kind == "classifier" and self.heads is not None else 0
+            return slice(start, start + self.vectors[kind].shape[1])
+        return slice(0, self.width + (kind == "fused"))
+
+    def queries(self, vectors: FloatArray, kind: str) -> FloatArray:
+        """The (n, W) float32 queries of an index of ``table(kind)``, for vectors from `encode`."""
+        return vectors[:, self._columns(kind)]
 
     def encode(self, texts: Texts) -> FloatArray:
-        """The (n, D) float32 vectors of n texts."""
-        table = token_table(texts, self.fields, self.encoder.tokenizer)
-        return embed(self.encoder, table, device=self.device)
+        """The float32 vectors of n texts, (n, width + 1): the view of each head, one after the other, and a 1."""
+        encoder = self.heads or self.encoder
+        table = token_table(texts, self.fields, encoder.tokenizer)
+        return np.pad(embed(encoder, table, device=self.device), ((0, 0), (0, 1)), constant_values=1)
 
     def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
         """Rank labels for encoded texts.
 
         Args:
-            vectors: (n, D) float32 from `encode`.
+            vectors: of n texts, from `encode`.
             k: labels a text.
             kind: the score kind; the best one if left out.
             exclude: (n, L) pairs that must not be ranked.
         """
         kind = kind or self.kinds[-1]
-        if kind == "fused":
-            vectors = np.concatenate([vectors, np.ones((len(vectors), 1), np.float32)], axis=1)
-        return self.index(kind).search(vectors, k, exclude=exclude)
+        return self.index(kind).search(self.queries(vectors, kind), k, exclude=exclude)
 
     def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
         """Rank labels for n texts: `encode`, then `search`."""
@@ -157,6 +187,8 @@ class Bundle:
         with new_folder(folder) as path:
             (path / "encoder").mkdir()
             self.encoder.save(path / "encoder")
+            if self.heads is not None:
+                self.heads.save(path)
             save_file(
                 {name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / "labels.safetensors"
             )
@@ -174,6 +206,7 @@ class Bundle:
             "labels": len(self.labels),
             "width": self.encoder.width,
             "kinds": list(self.kinds),
+            "projection": None if self.heads is None else self.heads.projection,
         }
 
     @classmethod
@@ -198,13 +231,17 @@ class Bundle:
         arrays = load_file(folder / "labels.safetensors")
         labels = _read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
+        encoder = _ENCODERS[card["encoder"]].load(folder / "encoder")
+        heads = None if card["projection"] is None else TwoHeads.load(folder, encoder, card["projection"]).to(device)
+        width = encoder.width if heads is None else heads.text.width
         for name, array in vectors.items():
-            if array.shape != (len(labels), card["width"]):
-                problem = f"expected {name} vectors ({len(labels)}, {card['width']}), found {array.shape}"
+            if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
+                problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
-        encoder = _ENCODERS[card["encoder"]].load(folder / "encoder").to(device).eval()
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device)
+        return cls(
+            card["recipe"], encoder.to(device).eval(), tuple(card["fields"]), labels, vectors, fusion, device, heads
+        )
 
 
 def _read_labels(path: Path) -> Texts:

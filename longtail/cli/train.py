@@ -21,6 +21,7 @@ from longtail.train.run import Run
 
 train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
 _NOT_OPTIONS = ("dataset", "out")
+_PLAIN = (int, float, bool, str, int | None, float | None, str | None)
 _INTERVAL = Annotated[float, typer.Option(help="Seconds between checkpoints.")]
 
 
@@ -56,7 +57,7 @@ def _command(name: str) -> Callable[..., None]:
     for key, parameter in inspect.signature(recipe).parameters.items():
         if key not in _NOT_OPTIONS:
             default = ",".join(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-            kind = hints[key] if hints[key] in (int, float, bool, str, float | None, str | None) else str
+            kind = hints[key] if hints[key] in _PLAIN else str
             parameters[key] = (kind, typer.Option(help=texts.get(key, "")), default)
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [

@@ -15,17 +15,60 @@ class FreeVectors(nn.Module):
     Args:
         start: (L, D) float32, where the vectors start; for NGAME the embeddings of the labels' texts, so that a label
             without examples keeps what its text says.
+        normalised: False trains vectors of any length, as the thesis does (section 2.3.4); `vectors` has unit length
+            all the same.
     """
 
-    def __init__(self, start: FloatArray) -> None:
+    def __init__(self, start: FloatArray, *, normalised: bool = True) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.from_numpy(start.copy()))
+        self.normalised = normalised
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The vectors of P labels, (P, D) rows of unit length, for ascending ids (P,), each once."""
-        return unit(rows(self.table, ids))
+        """The vectors of P labels, (P, D), of unit length if normalised, for ascending ids (P,), each once."""
+        vectors = rows(self.table, ids)
+        return unit(vectors) if self.normalised else vectors
 
     def vectors(self) -> FloatArray:
         """All label vectors, (L, D) float32 rows of unit length."""
         with torch.no_grad():
             return unit(self.table).cpu().numpy()
+
+
+class ResidualVectors(nn.Module):
+    """The vector of a label's text plus a free one, and a free bias: (z + free, bias), with row gradients.
+
+    The free part starts at zero, so that a classifier starts as its text and leaves it as far as its examples ask for.
+    A label without examples is its text, wherever the encoder takes that while it trains. Classifiers get no gradient
+    to the text: ``z`` is taken as it is.
+
+    Source: SiameseXML (Dahiya et al., 2021), section 3, has classifiers that are a text embedding plus a residual;
+    there the text embedding is frozen and the sum is normalised.
+
+    Args:
+        labels: L.
+        width: D.
+    """
+
+    def __init__(self, labels: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(labels, width + 1))
+
+    def forward(self, ids: Tensor, text: Tensor) -> Tensor:
+        """The vectors of P labels, (P, D + 1), the last column being the bias.
+
+        Args:
+            ids: (P,) ascending, each once.
+            text: (P, D) the vectors z of their texts.
+        """
+        return rows(self.table, ids) + nn.functional.pad(text.detach(), (0, 1))  # (P, D + 1)
+
+    def vectors(self, text: FloatArray) -> FloatArray:
+        """All label vectors, (L, D + 1) float32.
+
+        Args:
+            text: (L, D) the vectors of the labels' texts.
+        """
+        vectors: FloatArray = self.table.detach().cpu().numpy().copy()
+        vectors[:, :-1] += text
+        return vectors

@@ -1,8 +1,13 @@
 """One page per method: each recipe is a function from a data set to a trained bundle."""
 
+from collections.abc import Callable
+
+from longtail.bundle import Bundle
+from longtail.recipes.depsl import depsl
 from longtail.recipes.dpr import dpr
 from longtail.recipes.ngame import ngame
+from longtail.recipes.unidec import unidec
 
-RECIPES = {"dpr": dpr, "ngame": ngame}
+RECIPES: dict[str, Callable[..., Bundle]] = {"unidec": unidec, "depsl": depsl, "ngame": ngame, "dpr": dpr}
 
-__all__ = ["RECIPES", "dpr", "ngame"]
+__all__ = ["RECIPES", "depsl", "dpr", "ngame", "unidec"]

@@ -128,7 +128,6 @@ def ngame(
     )
 
     vectors = {"encoder": text.embed(text.labels)}
-    fusion = None
     if classifier_epochs:
         vectors["classifier"] = train_classifiers(
             run,
@@ -144,6 +143,5 @@ def ngame(
             seed=seed,
             device=where,
         )
-        if len(held_out):
-            fusion = fuse(held_out, text.embed_texts(held_out.documents, fields), vectors, train.targets, device=where)
-    return finish(run, Bundle("ngame", text.encoder, tuple(fields), dataset.labels, vectors, fusion, where))
+    bundle = Bundle("ngame", text.encoder, tuple(fields), dataset.labels, vectors, None, where)
+    return finish(run, fuse(bundle, held_out, train.targets) if classifier_epochs else bundle)

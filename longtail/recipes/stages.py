@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -27,25 +27,25 @@ from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset, Split
 from longtail.data.ragged import Ragged
 from longtail.data.sparse import CSR
-from longtail.data.texts import Texts
 from longtail.data.tokens import VectorTokens, token_table
 from longtail.errors import BadInput
 from longtail.evaluate.propensity import label_frequency
 from longtail.losses import Loss
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
+from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import embed
 from longtail.models.labels import FreeVectors
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
-from longtail.search.fuse import Candidates, Fusion, learn_fusion
+from longtail.search.fuse import Candidates, learn_fusion
 from longtail.topk import FloatArray, IntArray
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.run import Run
 
-LOSSES: dict[str, Loss] = {
+LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
     "decoupled_softmax": decoupled_softmax,
     "info_nce": info_nce,
@@ -53,15 +53,21 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def loss_named(name: str) -> Loss:
-    """A loss of `LOSSES`, with its own defaults.
+def loss_named(name: str, *, temperature: float | None = None, symmetric: bool = False) -> Loss:
+    """A loss of `LOSSES`.
+
+    Args:
+        name: of the loss.
+        temperature: its own default if left out.
+        symmetric: half of it in the other direction, from labels to documents.
 
     Raises:
         BadInput: there is none of that name.
     """
     if name not in LOSSES:
         raise BadInput("--loss", f"expected one of {', '.join(LOSSES)}, found {name}", remedy="choose one of those")
-    return LOSSES[name]
+    loss = LOSSES[name] if temperature is None else partial(LOSSES[name], temperature=temperature)
+    return partial(both_directions, loss) if symmetric else loss
 
 
 def begin(recipe: str, arguments: Mapping[str, Any]) -> Run:
@@ -114,10 +120,6 @@ class Text:
         """What a `Loader` reads documents and labels from."""
         batch = self.encoder.tokenizer.batch
         return partial(batch, self.documents), partial(batch, self.labels)
-
-    def embed_texts(self, texts: Texts, fields: Sequence[str]) -> FloatArray:
-        """(n, D) float32 vectors of texts that are no part of the training tables."""
-        return self.embed(token_table(texts, fields, self.encoder.tokenizer))
 
     def embed(self, table: Ragged) -> FloatArray:
         """(n, D) float32 vectors of a token table under the current encoder."""
@@ -261,27 +263,21 @@ def mine(split: Split, documents: FloatArray, labels: FloatArray, length: int, *
     return Exact(labels, device=device).search(documents, length, exclude=known).ids
 
 
-def fuse(
-    validation: Split,
-    documents: FloatArray,
-    vectors: Mapping[str, FloatArray],
-    targets: CSR,
-    *,
-    device: torch.device,
-) -> Fusion:
-    """Learn how to fuse encoder and classifier on held-out training documents.
+def fuse(bundle: Bundle, validation: Split, targets: CSR) -> Bundle:
+    """The same model with the kind ``fused``, learned on held-out training documents.
 
     Args:
-        validation: n documents that no stage was trained on.
-        documents: (n, D) their vectors.
-        vectors: (L, D) label vectors, ``encoder`` and ``classifier``.
+        bundle: has the kinds ``encoder`` and ``classifier``.
+        validation: documents that no stage was trained on; where there are none, the model stays as it is.
         targets: (N, L) of the documents that the stages were trained on, for the frequency of labels.
-        device: where the searches run.
     """
-    tables = (vectors["encoder"], vectors["classifier"])
-    tops = [Exact(table, device=device).search(documents, 100, exclude=validation.filtered) for table in tables]
-    candidates = Candidates.of((tops[0], tops[1]), documents, tables, validation.targets)
-    return learn_fusion(candidates, label_frequency(targets))
+    if not len(validation):
+        return bundle
+    vectors = bundle.encode(validation.documents)
+    tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.vectors]
+    queries = [bundle.queries(vectors, kind) for kind in bundle.vectors]
+    candidates = Candidates.of(tops, queries, list(bundle.vectors.values()), validation.targets)
+    return replace(bundle, fusion=learn_fusion(candidates, label_frequency(targets)))
 
 
 def finish(run: Run, bundle: Bundle) -> Bundle:

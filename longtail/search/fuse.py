@@ -1,7 +1,8 @@
-"""One score out of two: how much the encoder and the classifier of a label are to be believed."""
+"""One score out of several: how much the encoder and the classifier of a label are to be believed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,49 +19,48 @@ class Candidates:
 
     Attributes:
         ids: (n, C) int64 label ids, each once in a row, padded with -1.
-        encoder: (n, C) float32 their scores by the encoder.
-        classifier: (n, C) float32 their scores by the classifier.
+        scores: (S, n, C) float32, by each of S scorers.
         truth: (n, C) bool, which of them are relevant.
     """
 
     ids: IntArray
-    encoder: FloatArray
-    classifier: FloatArray
+    scores: FloatArray
     truth: BoolArray
 
     @classmethod
     def of(
-        cls, tops: tuple[TopK, TopK], queries: FloatArray, tables: tuple[FloatArray, FloatArray], truth: CSR
+        cls, tops: Sequence[TopK], queries: Sequence[FloatArray], tables: Sequence[FloatArray], truth: CSR
     ) -> Candidates:
-        """The labels found by two searches of the same queries, each scored by both.
+        """The labels found by S searches for the same documents, each scored by all.
 
         Args:
-            tops: (n, K1) and (n, K2) ranked labels.
-            queries: (n, D).
-            tables: (L, D) embeddings of the labels' texts, and (L, D) classifiers.
+            tops: of each search, (n, K) ranked labels.
+            queries: of each search, (n, D).
+            tables: of each search, (L, D) label vectors.
             truth: (n, L) relevant labels.
         """
         ids = np.sort(np.concatenate([top.ids for top in tops], axis=1), axis=1)
         ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
-        encoder, classifier = (_pair_scores(queries, table, ids) for table in tables)
-        return cls(ids, encoder, classifier, _is_true(truth, ids))
+        scores = [_pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
+        return cls(ids, np.stack(scores), _is_true(truth, ids))
 
     def fold(self, i: int) -> Candidates:
         """Every second document, from document ``i`` on."""
-        return Candidates(self.ids[i::2], self.encoder[i::2], self.classifier[i::2], self.truth[i::2])
+        return Candidates(self.ids[i::2], self.scores[:, i::2], self.truth[i::2])
 
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """score(x, l) = a_l <x, z_l> + b_l <x, w_l> + c_l: a linear mix whose weights depend on the label's frequency.
+    """score(x, l) = sum over the scorers s of a_sl <x_s, w_sl>, + c_l, with weights that depend on the label.
 
-    With f the number of training points of label l, each of a, b and c is linear in (1, ln(1 + f), [f = 0]). As the
-    weights belong to the label, the fused score is an inner product too: of (x, 1) with (a z + b w, c). One exact or
-    approximate search serves it, at the cost of a plain dual encoder. NGAME (Dahiya et al., 2023) fuses with a decision
-    tree over the same inputs instead, which needs both searches and a rescoring.
+    With f the number of training points of label l, each of a_1 ... a_S and c is linear in (1, ln(1 + f), [f = 0]). As
+    the weights belong to the label, the fused score is an inner product too: of what the scorers read of a document and
+    1, with (a_1 w_1, ..., c). One exact or approximate search serves it, at the cost of a plain dual encoder. NGAME
+    (Dahiya et al., 2023) fuses with a decision tree over the same inputs instead, which needs both searches and a
+    rescoring; UniDEC (the thesis, section 2.3.4) has all a = 1 and c = 0.
 
     Attributes:
-        weights: (3, 3) float64, rows a, b, c over (1, ln(1 + f), [f = 0]).
+        weights: (S + 1, 3) float64, rows a_1, ..., a_S, c over (1, ln(1 + f), [f = 0]).
         frequency: (L,) int64 training points of each label.
     """
 
@@ -68,48 +68,49 @@ class Fusion:
     frequency: IntArray
 
     def of_labels(self) -> FloatArray:
-        """(3, L): a, b and c of each label."""
+        """(S + 1, L): a_1, ..., a_S and c of each label."""
         return np.asarray(self.weights @ _features(self.frequency), np.float32)
 
     def __call__(self, candidates: Candidates) -> FloatArray:
         """The fused scores of candidates, (n, C); -inf where there is none."""
-        a, b, c = self.of_labels()[:, np.maximum(candidates.ids, 0)]
-        fused = a * candidates.encoder + b * candidates.classifier + c
+        *shares, c = self.of_labels()[:, np.maximum(candidates.ids, 0)]
+        fused = sum((a * scores for a, scores in zip(shares, candidates.scores, strict=True)), start=c)
         return np.where(candidates.ids < 0, -np.inf, fused).astype(np.float32)
 
-    def table(self, encoder: FloatArray, classifier: FloatArray) -> FloatArray:
-        """The fused label vectors, (L, D + 1), for queries (x, 1).
+    def table(self, parts: Sequence[tuple[FloatArray, slice]], width: int) -> FloatArray:
+        """The fused label vectors, (L, width + 1), for queries (x, 1).
 
         Args:
-            encoder: (L, D) embeddings z of the labels' texts.
-            classifier: (L, D) classifiers w.
+            parts: of each scorer, its label vectors (L, D) and the D columns of (x, 1) that it reads.
+            width: of x.
         """
-        a, b, c = self.of_labels()[..., None]
-        return np.concatenate([a * encoder + b * classifier, c], axis=1)
+        table = np.zeros((len(self.frequency), width + 1), np.float32)
+        *shares, table[:, -1] = self.of_labels()
+        for a, (vectors, columns) in zip(shares, parts, strict=True):
+            table[:, columns] += a[:, None] * vectors
+        return table
 
 
 def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
-    It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the nine
+    It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
     weights. The learned mix is kept only if, in two-fold cross-validation, its mean of P@1, P@3 and P@5 is at least
-    that of the better of its two parts; otherwise that part is the fusion, and the encoder where there is nothing to
+    that of the best of its scorers; otherwise that scorer is the fusion, and the first one where there is nothing to
     learn from.
 
     Args:
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
     """
-    parts = [Fusion(np.asarray([part, other, (0, 0, 0)], np.float64), frequency) for part, other in (_ONE, _ONE[::-1])]
+    count = len(candidates.scores)
+    parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
     even, odd = candidates.fold(0), candidates.fold(1)
     if not (even.truth.any() and odd.truth.any()):
         return parts[0]
     learned = (_precision(_fit(even, frequency), odd) + _precision(_fit(odd, frequency), even)) / 2
     alone = [_precision(part, candidates) for part in parts]
     return _fit(candidates, frequency) if learned >= max(alone) else parts[int(np.argmax(alone))]
-
-
-_ONE = ((1, 0, 0), (0, 0, 0))  # all the weight on one scorer, none on the other
 
 
 def _pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
@@ -135,11 +136,12 @@ def _features(frequency: IntArray) -> npt.NDArray[np.float64]:
 def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     ids, truth = candidates.ids, candidates.truth
     features = torch.from_numpy(_features(frequency)[:, np.maximum(ids, 0)])  # (3, n, C)
-    scores = np.stack([candidates.encoder, candidates.classifier, np.ones_like(candidates.encoder)]).astype(np.float64)
-    inputs = (torch.from_numpy(scores)[:, None] * features).flatten(0, 1)  # (9, n, C)
+    scores = np.concatenate([candidates.scores, np.ones_like(candidates.scores[:1])]).astype(np.float64)
+    inputs = (torch.from_numpy(scores)[:, None] * features).flatten(0, 1)  # (3 (S + 1), n, C)
     targets = torch.from_numpy(truth / np.maximum(truth.sum(1, keepdims=True), 1))
     absent = torch.from_numpy(ids < 0)
-    weights = torch.tensor([10.0, 0, 0, 10.0, 0, 0, 0, 0, 0], dtype=torch.float64, requires_grad=True)
+    start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
+    weights = torch.from_numpy(start.ravel()).requires_grad_()
     optimizer = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
 
     def loss() -> torch.Tensor:
@@ -150,7 +152,7 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
         return value
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return Fusion(weights.detach().reshape(3, 3).numpy(), frequency)
+    return Fusion(weights.detach().reshape(-1, 3).numpy(), frequency)
 
 
 def _precision(fusion: Fusion, candidates: Candidates) -> float:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from longtail.models.labels import FreeVectors
+from longtail.models.labels import FreeVectors, ResidualVectors
 from longtail.train.optim import AdamW
 
 START = np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0], [0.0, -2.0]], np.float32)
@@ -51,3 +51,34 @@ def test_every_label_can_learn_also_one_that_starts_from_zero(label: int) -> Non
     assert free.vectors()[label] @ goal.numpy() > 0.98
     others = [i for i in range(4) if i != label]
     np.testing.assert_array_equal(free.table.detach()[others], START[others])
+
+
+def test_vectors_of_any_length_have_unit_length_in_the_end() -> None:
+    free = FreeVectors(START, normalised=False)
+    assert free(torch.tensor([0, 3])).tolist() == [[3, 4], [0, -2]]
+    np.testing.assert_allclose(free.vectors(), [[0.6, 0.8], [0, 0], [1, 0], [0, -1]], rtol=1e-6)
+
+
+def test_a_residual_starts_as_the_text_without_a_bias() -> None:
+    residual = ResidualVectors(4, 2)
+    assert residual(torch.tensor([1, 3]), torch.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[1, 2, 0], [3, 4, 0]]
+    np.testing.assert_array_equal(residual.vectors(START), np.pad(START, ((0, 0), (0, 1))))
+
+
+def test_a_residual_is_added_to_the_text_of_its_own_label() -> None:
+    residual = ResidualVectors(4, 2)
+    with torch.no_grad():
+        residual.table.copy_(torch.arange(12.0).reshape(4, 3))  # row l is 3 l, 3 l + 1, 3 l + 2
+    text = torch.tensor([[10.0, 20.0], [30.0, 40.0]])
+    assert residual(torch.tensor([0, 2]), text).tolist() == [[10, 21, 2], [36, 47, 8]]
+    assert residual.vectors(START)[3].tolist() == [9, 8, 11]
+    assert residual.vectors(START).dtype == np.float32
+
+
+def test_a_residual_gives_its_rows_a_gradient_and_the_text_none() -> None:
+    residual, text = ResidualVectors(4, 2), torch.ones(2, 2, requires_grad=True)
+    (residual(torch.tensor([1, 2]), text) * torch.tensor([[1.0, 2, 3], [4, 5, 6]])).sum().backward()
+    assert text.grad is None
+    assert residual.table.grad is not None
+    assert residual.table.grad.is_sparse
+    assert residual.table.grad.to_dense().tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]]

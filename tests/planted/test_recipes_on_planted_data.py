@@ -64,21 +64,87 @@ def test_ngame_without_held_out_documents_has_no_fusion(data):
     assert bundle.kinds == ("encoder", "classifier")
 
 
-def test_a_saved_bundle_predicts_the_same(data, ngame, tmp_path):
+@pytest.fixture(scope="module")
+def unidec(data):
+    return recipes.unidec(data.dataset, **SMALL)
+
+
+def test_unidec_finds_labels_by_their_text_and_their_examples(data, unidec):
+    assert unidec.kinds == ("encoder", "classifier", "combined", "fused")
+    for kind in ("classifier", "combined", "fused"):
+        found = precision(unidec, data, kind)
+        assert found["A"] > 90, kind
+        assert found["B"] > 85, kind
+        assert found["C"] < 10, kind
+    found = precision(unidec, data, "encoder")
+    assert found["A"] > 95
+    assert found["B"] < 100 / GROUP + 10
+
+
+def test_the_combined_score_is_the_sum_of_the_cosines_of_both_heads(data, unidec):
+    documents = data.dataset.test.documents
+    top = unidec.rank(documents, 3, kind="combined")
+    x, u = np.split(unidec.encode(documents)[:, :-1], 2, axis=1)
+    z, w = unidec.vectors["encoder"], unidec.vectors["classifier"][:, :-1]
+    cosines = x @ z.T + u @ (w / np.linalg.norm(w, axis=1, keepdims=True)).T
+    np.testing.assert_allclose(np.take_along_axis(cosines, top.ids, 1), top.scores, atol=1e-5)
+    np.testing.assert_allclose(np.sort(cosines, 1)[:, :-4:-1], top.scores, atol=1e-5)
+
+
+def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
+    documents = data.dataset.test.documents
+    top = unidec.rank(documents, 3, kind="classifier")
+    u = unidec.encode(documents)[:, unidec.width // 2 : -1]
+    w, bias = unidec.vectors["classifier"][:, :-1], unidec.vectors["classifier"][:, -1]
+    assert np.abs(bias).max() > 0.01
+    np.testing.assert_allclose(np.take_along_axis(u @ w.T + bias, top.ids, 1), top.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"projection": 32, "epochs": 16},  # the heads of the thesis, which have to be learned too
+        {"hard_negatives": 4, "refresh_every": 2},
+        {"positives": 1, "symmetric": True},
+        {"binary_weight": 0.01},
+        {"loss": "sup_con", "classifier_loss": "sup_con"},
+    ],
+    ids=str,
+)
+def test_variants_of_unidec_find_the_labels_too(data, options):
+    found = precision(recipes.unidec(data.dataset, **{**SMALL, **options}), data, "fused")
+    assert found["A"] > 85
+    assert found["B"] > 80
+
+
+@pytest.mark.parametrize("options", [{}, {"hard_negatives": 4, "positives": 1, "symmetric": True}], ids=str)
+def test_depsl_finds_labels_by_their_text_and_only_those(data, options):
+    bundle = recipes.depsl(data.dataset, **SMALL, **options)
+    assert bundle.kinds == ("encoder",)
+    found = precision(bundle, data, "encoder")
+    assert found["A"] > 95
+    assert found["B"] < 100 / GROUP + 10
+    assert found["C"] < 10
+
+
+@pytest.mark.parametrize("recipe", ["ngame", "unidec"])
+def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
     import torch
 
     from longtail.bundle import Bundle
 
-    ngame.save(tmp_path / "model")
+    bundle = request.getfixturevalue(recipe)
+    bundle.save(tmp_path / "model")
     loaded = Bundle.load(tmp_path / "model", device=torch.device("cpu"))
-    for kind in ngame.kinds:
-        before = ngame.rank(data.dataset.test.documents, 5, kind=kind)
+    for kind in bundle.kinds:
+        before = bundle.rank(data.dataset.test.documents, 5, kind=kind)
         after = loaded.rank(data.dataset.test.documents, 5, kind=kind)
         assert (before.ids == after.ids).all()
         assert (before.scores == after.scores).all()
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
         "bundle.json",
         "encoder",
+        *(["heads.safetensors"] if recipe == "unidec" else []),
         "labels.jsonl",
         "labels.safetensors",
     ]

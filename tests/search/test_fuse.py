@@ -27,7 +27,7 @@ def precision(scores: FloatArray, candidates: Candidates, k: int = 1) -> float:
 
 
 def alone(candidates: Candidates, *, encoder: bool) -> FloatArray:
-    scores = candidates.encoder if encoder else candidates.classifier
+    scores = candidates.scores[0 if encoder else 1]
     return np.where(candidates.ids < 0, -np.inf, scores).astype(np.float32)
 
 
@@ -39,7 +39,7 @@ def test_candidates_of_two_searches_by_hand() -> None:
     )
     queries = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]], np.float32)
     table = np.eye(4, dtype=np.float32)
-    found = Candidates.of(tops, queries, (table, 10 * table), csr_of_lists([[2, 1], [3]], 4))
+    found = Candidates.of(tops, (queries, queries), (table, 10 * table), csr_of_lists([[2, 1], [3]], 4))
     expected = [
         {0: (0.1, 1.0, False), 2: (0.3, 3.0, True), 3: (0.4, 4.0, False)},
         {0: (0.5, 5.0, False), 1: (0.6, 6.0, False), 3: (0.8, 8.0, True)},
@@ -49,8 +49,8 @@ def test_candidates_of_two_searches_by_hand() -> None:
         assert sorted(found.ids[i][places].tolist()) == sorted(labels)
         for place in places:
             encoder, classifier, true = labels[int(found.ids[i, place])]
-            assert found.encoder[i, place] == pytest.approx(encoder)
-            assert found.classifier[i, place] == pytest.approx(classifier)
+            assert found.scores[0, i, place] == pytest.approx(encoder)
+            assert found.scores[1, i, place] == pytest.approx(classifier)
             assert bool(found.truth[i, place]) == true
         assert not found.truth[i][found.ids[i] < 0].any()
 
@@ -59,11 +59,11 @@ def test_pair_scores_do_not_depend_on_the_number_of_documents() -> None:
     n, L, D = 300, 11, 5
     queries, tables = unit(n, D, seed=0), (unit(L, D, seed=1), unit(L, D, seed=2))
     top = rank(np.broadcast_to(np.arange(L), (n, L)), queries @ tables[0].T, 4)
-    found = Candidates.of((top, top), queries, tables, csr_of_lists([[]] * n, L))
+    found = Candidates.of((top, top), (queries, queries), tables, csr_of_lists([[]] * n, L))
     rows = np.arange(n)[:, None]
     there = found.ids >= 0
     assert there.sum() == n * 4
-    for scores, table in ((found.encoder, tables[0]), (found.classifier, tables[1])):
+    for scores, table in zip(found.scores, tables, strict=True):
         np.testing.assert_allclose(scores[there], (queries @ table.T)[rows, found.ids][there], rtol=1e-4, atol=1e-6)
 
 
@@ -76,24 +76,34 @@ def test_weights_of_a_label_by_hand() -> None:
 
 
 def test_searching_the_fused_table_is_fusing_the_scores_of_pairs() -> None:
+    """Two scorers that read other columns of a document, as two heads do, and two that read the same."""
     n, L, D = 13, 37, 6
-    frequency = np.random.default_rng(0).integers(0, 5, size=L) ** 2
-    queries, encoder, classifier = unit(n, D, seed=1), unit(L, D, seed=2), unit(L, D, seed=3)
-    made = fusion(frequency)
+    made = fusion(np.random.default_rng(0).integers(0, 5, size=L) ** 2)
+    vectors, encoder, classifier = unit(n, 2 * D, seed=1), unit(L, D, seed=2), unit(L, D, seed=3)
     every = np.broadcast_to(np.arange(L), (n, L))
-    pairs = Candidates(every, queries @ encoder.T, queries @ classifier.T, np.zeros((n, L), bool))
-    table = made.table(encoder, classifier)
-    assert table.dtype == np.float32
-    assert table.shape == (L, D + 1)
-    by_table = np.concatenate([queries, np.ones((n, 1), np.float32)], axis=1) @ table.T
-    np.testing.assert_allclose(by_table, made(pairs), rtol=1e-5, atol=1e-5)
-    np.testing.assert_array_equal(rank(every, by_table, 5).ids, rank(every, made(pairs), 5).ids)
+    for columns in (slice(D, 2 * D), slice(0, D)):
+        scores = np.stack([vectors[:, :D] @ encoder.T, vectors[:, columns] @ classifier.T])
+        pairs = made(Candidates(every, scores, np.zeros((n, L), bool)))
+        table = made.table([(encoder, slice(0, D)), (classifier, columns)], 2 * D)
+        assert table.dtype == np.float32
+        assert table.shape == (L, 2 * D + 1)
+        by_table = np.pad(vectors, ((0, 0), (0, 1)), constant_values=1) @ table.T
+        np.testing.assert_allclose(by_table, pairs, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(rank(every, by_table, 5).ids, rank(every, pairs, 5).ids)
+
+
+def test_a_bias_of_the_classifiers_adds_to_that_of_the_fusion() -> None:
+    """Classifiers (w, bias) read the document's columns and the 1 at its end, where c is put too."""
+    made = Fusion(np.array([[2.0, 0, 0], [3, 0, 0], [5, 0, 0]]), np.array([1, 1]))
+    encoder, classifier = np.array([[1], [10]], np.float32), np.array([[1, 7], [10, 70]], np.float32)
+    table = made.table([(encoder, slice(0, 1)), (classifier, slice(1, 3))], 2)
+    assert table.tolist() == [[2, 3, 3 * 7 + 5], [20, 30, 3 * 70 + 5]]
 
 
 def test_where_there_is_no_candidate_the_score_is_minus_infinity() -> None:
     ids = np.array([[1, -1], [-1, -1]])
     ones = np.ones((2, 2), np.float32)
-    scores = fusion(np.array([3, 4]))(Candidates(ids, ones, ones, np.zeros((2, 2), bool)))
+    scores = fusion(np.array([3, 4]))(Candidates(ids, np.stack([ones, ones]), np.zeros((2, 2), bool)))
     assert np.isfinite(scores).tolist() == [[True, False], [False, False]]
 
 
@@ -115,7 +125,7 @@ def simulated(
     truth = rng.random((n, 20)) < 0.1
     seen = (frequency[ids] > 0).astype(int)
     scores = [0.1 * (np.asarray(shows)[seen] * truth + rng.normal(size=(n, 20))) for shows in (encoder, classifier)]
-    return Candidates(ids, *(score.astype(np.float32) for score in scores), truth), frequency
+    return Candidates(ids, np.stack(scores).astype(np.float32), truth), frequency
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -142,7 +152,7 @@ def test_two_scores_that_know_different_things_do_better_together() -> None:
     learned, others = learn_fusion(candidates.fold(0), frequency), candidates.fold(1)
     fused = precision(learned(others), others)
     assert fused > 1.1 * max(precision(alone(others, encoder=part), others) for part in (True, False))
-    total = (others.encoder + others.classifier).astype(np.float32)
+    total = others.scores.sum(0)
     assert fused > 0.95 * precision(total, others)
 
 
@@ -153,16 +163,18 @@ def test_the_weights_follow_the_frequency_of_a_label() -> None:
     a, b, _ = learned.of_labels()
     assert a[frequency == 0].min() > 5 * abs(b[frequency == 0]).max()
     assert b[frequency > 0].mean() > 5 * abs(a[frequency > 0].mean())
-    mixes = [(mix * others.encoder + (1 - mix) * others.classifier).astype(np.float32) for mix in np.linspace(0, 1, 21)]
+    mixes = [
+        (mix * others.scores[0] + (1 - mix) * others.scores[1]).astype(np.float32) for mix in np.linspace(0, 1, 21)
+    ]
     assert precision(learned(others), others) > 1.1 * max(precision(mix, others) for mix in mixes)
 
 
 @pytest.mark.parametrize("perfect", ["encoder", "classifier"])
 def test_noise_beside_a_perfect_score_does_no_harm(perfect: str) -> None:
     candidates, frequency = simulated(0, (0, 0), (0, 0))
-    right, noise = candidates.truth.astype(np.float32), candidates.encoder * 1000
+    right, noise = candidates.truth.astype(np.float32), candidates.scores[0] * 1000
     scores = (right, noise) if perfect == "encoder" else (noise, right)
-    candidates = Candidates(candidates.ids, *scores, candidates.truth)
+    candidates = Candidates(candidates.ids, np.stack(scores), candidates.truth)
     learned = learn_fusion(candidates, frequency)
     assert precision(learned(candidates), candidates) == precision(right, candidates)
 
@@ -173,7 +185,7 @@ def test_a_mix_that_does_not_carry_over_is_left_for_the_better_part(documents: l
     ids = np.tile(np.arange(2), (3, 1))
     truth = np.tile([True, False], (3, 1))
     encoder = np.array([[1, -1] if document % 2 == 0 else [-1, 1] for document in documents], np.float32)
-    learned = learn_fusion(Candidates(ids, encoder, -encoder, truth), np.array([5, 5]))
+    learned = learn_fusion(Candidates(ids, np.stack([encoder, -encoder]), truth), np.array([5, 5]))
     expected = np.zeros((3, 3))
     expected[better, 0] = 1
     np.testing.assert_array_equal(learned.weights, expected)
@@ -186,5 +198,5 @@ def test_nothing_to_learn_from_leaves_the_encoder(n: int) -> None:
     truth = np.zeros((n, 3), bool)
     if n == 1:
         truth[:] = True
-    learned = learn_fusion(Candidates(ids, *scores, truth), np.array([0, 1, 2]))
+    learned = learn_fusion(Candidates(ids, scores, truth), np.array([0, 1, 2]))
     np.testing.assert_array_equal(learned.weights, [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
