@@ -282,6 +282,7 @@ def fuse(bundle: Bundle, validation: Split, targets: CSR) -> Bundle:
 
 def finish(run: Run, bundle: Bundle) -> Bundle:
     """Keep the trained bundle in the run's folder, and let the run's own token tables go."""
+    run.account()
     if run.folder is not None:
         shutil.rmtree(run.folder / "model", ignore_errors=True)
         bundle.save(run.folder / "model")

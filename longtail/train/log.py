@@ -25,7 +25,7 @@ class Log:
         self._progress: Progress | None = None
         self._stage = ""
         self._sums: dict[str, float] = {}
-        self._steps = self._rows = 0
+        self._steps = self._rows = self._pool = 0
         self._since = time.monotonic()
 
     def write(self, **fields: Any) -> None:
@@ -52,7 +52,7 @@ class Log:
         """Begin to show a stage of so many steps, of which some are done."""
         self._stage = stage
         if not done:
-            self._sums, self._steps, self._rows, self._since = {}, 0, 0, time.monotonic()
+            self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
         self._rewind(stage, done)
         if self.console is not None and self.console.is_terminal:
             columns = (
@@ -69,12 +69,13 @@ class Log:
             self._progress.start()
             self._progress.add_task(stage, total=steps, completed=done, rate="", terms="")
 
-    def step(self, terms: Mapping[str, float], rows: int) -> None:
-        """Count one step: its loss terms and its number of documents."""
+    def step(self, terms: Mapping[str, float], rows: int, pool: int) -> None:
+        """Count one step: its loss terms, its number of documents and the labels of its pool."""
         for name, value in terms.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
         self._steps += 1
         self._rows += rows
+        self._pool += pool
         if self._progress is not None:
             task = self._progress.task_ids[0]
             self._progress.update(task, advance=1, rate=f"{self._rate():,.0f} rows/s", terms=_terms(self._means()))
@@ -89,6 +90,7 @@ class Log:
             step=step,
             seconds=round(seconds, 3),
             rows_per_second=round(rate, 1),
+            pool=round(self._pool / max(self._steps, 1), 1),
             terms={name: round(value, 6) for name, value in means.items()},
             **fields,
         )
@@ -96,7 +98,7 @@ class Log:
             left = seconds * (epochs - epoch)
             line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {_terms(means)}, {left:.0f} s left"
             self.console.print(line, highlight=False)
-        self._sums, self._steps, self._rows, self._since = {}, 0, 0, time.monotonic()
+        self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
 
     def stop(self) -> None:
         """Take the progress bar down."""
@@ -122,11 +124,13 @@ class Log:
 
     def state_dict(self) -> dict[str, Any]:
         """The running means of the epoch, for a checkpoint."""
-        return {"sums": self._sums, "steps": self._steps, "rows": self._rows, "seconds": time.monotonic() - self._since}
+        seconds = time.monotonic() - self._since
+        return {"sums": self._sums, "steps": self._steps, "rows": self._rows, "pool": self._pool, "seconds": seconds}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the running means back from a checkpoint."""
-        self._sums, self._steps, self._rows = dict(state["sums"]), state["steps"], state["rows"]
+        self._sums, self._steps = dict(state["sums"]), state["steps"]
+        self._rows, self._pool = state["rows"], state["pool"]
         self._since = time.monotonic() - state["seconds"]
 
 

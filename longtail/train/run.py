@@ -14,6 +14,7 @@ from torch import nn
 from longtail.errors import BadInput
 from longtail.files import must_be_free, remove_partial, write_json
 from longtail.train.checkpoint import load_state, save_state
+from longtail.train.cost import Meter
 from longtail.train.log import Log
 
 
@@ -46,6 +47,7 @@ class Run:
     interval: float = 120.0
     dry: bool = False
     _last: float = field(default_factory=time.monotonic)
+    _meter: Meter | None = None
 
     def describe(self, settings: Mapping[str, Any]) -> None:
         """Write ``run.json``, or make sure that the one that is there asks for the same.
@@ -64,6 +66,7 @@ class Run:
             must_be_free(self.folder)
             write_json(path, settings)
         remove_partial(self.folder)
+        self._meter = Meter(self.folder / "cost.json")
         found = json.loads(path.read_text(encoding="utf-8"))
         wanted = json.loads(json.dumps(settings))
         for part in ("recipe", "arguments", "hashes"):
@@ -109,7 +112,13 @@ class Run:
         path.parent.mkdir(parents=True, exist_ok=True)
         parts = {**modules, **others, "log": self.log}
         save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
+        self.account()
         self._last = time.monotonic()
+
+    def account(self) -> None:
+        """Write what the run has cost up to now into ``cost.json``."""
+        if self._meter is not None:
+            self._meter.write()
 
     def finish(self, stage: str, modules: Mapping[str, nn.Module]) -> None:
         """Keep the result of a stage, and let its checkpoint go."""
@@ -118,6 +127,7 @@ class Run:
             path.parent.mkdir(parents=True, exist_ok=True)
             save_state(path, {name: module.state_dict() for name, module in modules.items()})
             checkpoint.unlink(missing_ok=True)
+            self.account()
         self._last = time.monotonic()
 
 

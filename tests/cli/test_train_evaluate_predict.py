@@ -36,7 +36,7 @@ def test_train_shows_a_plan_and_each_epoch(trained):
         assert words in output
     assert "encoder: epoch 4 of 4" in output
     assert "classifiers: epoch 6 of 6" in output
-    assert sorted(path.name for path in run.iterdir()) == ["metrics.jsonl", "model", "run.json", "stages"]
+    assert sorted(path.name for path in run.iterdir()) == ["cost.json", "metrics.jsonl", "model", "run.json", "stages"]
 
 
 def test_run_json_says_what_was_asked(trained, planted_folder):

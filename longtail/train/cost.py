@@ -1,0 +1,68 @@
+"""What a run has cost: the time and the memory of the processes that did its work."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from longtail.files import write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The cost of a run up to what its folder holds.
+
+    Attributes:
+        seconds: wall time of all processes that worked on it, without what a killed one had not kept.
+        peak_memory: bytes, the most that one of these processes held.
+        peak_gpu_memory: bytes, the most that PyTorch held on a GPU; 0 without one.
+    """
+
+    seconds: float = 0.0
+    peak_memory: int = 0
+    peak_gpu_memory: int = 0
+
+
+class Meter:
+    """Adds this process to the cost of a run, from now on.
+
+    Args:
+        path: the file of the cost, which may hold that of earlier processes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._since = path, time.monotonic()
+        self._before = read_cost(path)
+
+    def write(self) -> Cost:
+        """Write the cost up to now."""
+        before = self._before
+        gpu = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else 0
+        cost = Cost(
+            seconds=round(before.seconds + time.monotonic() - self._since, 3),
+            peak_memory=max(before.peak_memory, peak_bytes()),
+            peak_gpu_memory=max(before.peak_gpu_memory, gpu),
+        )
+        write_json(self._path, asdict(cost))
+        return cost
+
+
+def read_cost(path: Path) -> Cost:
+    """The cost in a file; nothing where there is none."""
+    return Cost(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else Cost()
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held."""
+    status = Path("/proc/self/status")
+    if status.exists():  # what Linux says elsewhere starts from the memory of the parent process
+        fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

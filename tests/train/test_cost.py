@@ -1,0 +1,42 @@
+"""What a run has cost."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from longtail.train.cost import Cost, Meter, peak_bytes, read_cost
+
+
+def test_the_cost_of_an_earlier_process_is_added_to(tmp_path):
+    path = tmp_path / "cost.json"
+    assert read_cost(path) == Cost(0.0, 0, 0)
+    first = Meter(path)
+    time.sleep(0.02)
+    one = first.write()
+    assert 0.02 <= one.seconds < 5
+    second = Meter(path)
+    time.sleep(0.02)
+    two = second.write()
+    assert one.seconds + 0.02 <= two.seconds < 5
+    assert two.peak_memory >= one.peak_memory
+    assert read_cost(path) == two
+
+
+def test_what_was_not_written_is_not_counted(tmp_path):
+    path = tmp_path / "cost.json"
+    Meter(path).write()
+    before = read_cost(path)
+    Meter(path)
+    time.sleep(0.05)
+    assert Meter(path).write().seconds < before.seconds + 0.05
+
+
+def test_the_peak_stays_when_the_memory_is_given_back():
+    block = np.ones(2**25)  # 256 MiB
+    peak = peak_bytes()
+    size = block.nbytes
+    assert peak > size
+    del block
+    assert peak_bytes() > peak - size // 8
