@@ -7,6 +7,7 @@ import sys
 import typer
 from rich.console import Console
 
+from longtail.cli.compare import compare
 from longtail.cli.data import data_app
 from longtail.cli.evaluate import evaluate
 from longtail.cli.predict import predict
@@ -24,6 +25,7 @@ app.add_typer(train_app, name="train")
 app.command()(resume)
 app.command()(evaluate)
 app.command()(predict)
+app.command()(compare)
 
 
 def main() -> None:

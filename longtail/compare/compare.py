@@ -1,0 +1,150 @@
+"""Train methods side by side, judge them alike, and write down what came out."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from longtail.compare.methods import Method, distinct
+from longtail.compare.results import Judge, Row, as_json, differences, judged
+from longtail.compare.runs import Job, must_agree, outcome, predict, train
+from longtail.compare.tables import markdown
+from longtail.data.dataset import Dataset
+from longtail.errors import BadInput, LongtailError
+from longtail.files import replacing, write_json
+
+
+def compare(
+    data: str | Path, methods: Sequence[Method], out: str | Path, *, seeds: int = 3, console: Console | None = None
+) -> dict[str, Any]:
+    """Train every method with every seed, one after the other, and judge them on the test split.
+
+    Each run is a run folder of its own, ``out/runs/<label>/seed-<seed>``, trained by ``longtail train`` in a process of
+    its own, so that time and memory are its own. What is done already is not done again: a comparison that was killed
+    goes on where it stood, and one that is given more methods or seeds does only these. A method that fails is
+    reported, and the others go on. ``results.json`` and ``results.md`` are written anew after every run, so that they
+    hold what is there so far; all methods have run with one seed before the first runs with the next.
+
+    Args:
+        data: a data set folder with a test split.
+        methods: what to compare; differences are taken to the first.
+        out: the folder of the comparison. Only one process at a time works in it; others wait.
+        seeds: runs of each method, with the seeds 0, 1, and so on.
+        console: where progress is shown, that of the training processes included; None shows nothing.
+
+    Returns:
+        What ``results.json`` holds.
+
+    Raises:
+        BadInput: two methods share a label, the data has no test split, or a run in the folder is of other settings.
+    """
+    distinct(methods)
+    if seeds < 1:
+        raise BadInput("seeds", f"expected at least 1, found {seeds}", remedy="give --seeds 3")
+    data, out, say = Path(data), Path(out), console or Console(quiet=True)
+    dataset = Dataset.read(data)
+    judge = Judge.of(dataset)
+    hashes = dataset.fingerprint()
+    jobs = [[_job(method, seed, data, out) for method in methods] for seed in range(seeds)]
+    for job in chain(*jobs):
+        must_agree(job, hashes)
+    about = _about(dataset, hashes)
+    failed: dict[str, dict[str, str]] = {}
+    rows: dict[str, Row] = {}
+    with _alone(out, say) as lock:
+        for number, job in enumerate(chain(*jobs), 1):
+            label = job.method.label
+            if not job.done() and label not in failed:
+                say.rule(f"{number} of {len(methods) * seeds}: {label}, seed {job.seed}", style="dim")
+                try:
+                    train(job, lock=lock, quiet=console is None)
+                    predict(job, judge.test)
+                except LongtailError as error:
+                    failed[label] = {str(job.seed): str(error)}
+                    say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
+                _write(out, about | _results(jobs, judge, rows) | {"failed": failed})
+        return _write(out, about | _results(jobs, judge, rows) | {"failed": failed})
+
+
+def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
+    return Job(method, seed, data, out / "runs" / method.folder / f"seed-{seed}")
+
+
+def _results(jobs: Sequence[Sequence[Job]], judge: Judge, rows: dict[str, Row]) -> dict[str, Any]:
+    """The results of what is done; ``rows`` keeps what was judged, and is brought up to date."""
+    for of in zip(*jobs, strict=True):
+        done, label = [job for job in of if job.done()], of[0].method.label
+        if done and (label not in rows or len(rows[label].jobs) < len(done)):
+            rows[label] = judged(done, [outcome(job) for job in done], judge)
+    labels = [job.method.label for job in jobs[0] if job.method.label in rows]
+    return {
+        "rows": {label: as_json(rows[label]) for label in labels},
+        "differences": {label: differences(rows[labels[0]], rows[label]) for label in labels[1:]},
+    }
+
+
+def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
+    write_json(out / "results.json", results)
+    with replacing(out / "results.md") as path:
+        path.write_text(markdown(results), encoding="utf-8")
+    return results
+
+
+@contextmanager
+def _alone(out: Path, console: Console) -> Iterator[int]:
+    """Hold the folder's lock, and give its descriptor: a process that inherits it holds the lock as well.
+
+    So a training process that outlives a killed comparison is waited for, not trained against.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"Waiting for another process that works in {out}.", highlight=False)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _about(dataset: Dataset, hashes: Mapping[str, str]) -> dict[str, Any]:
+    """The data and the machine."""
+    assert dataset.test is not None
+    constants = dataset.propensity
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "data": {
+            "name": dataset.name,
+            "documents": len(dataset.train),
+            "test_documents": len(dataset.test),
+            "labels": len(dataset.labels),
+            "A": None if constants is None else constants.A,
+            "B": None if constants is None else constants.B,
+            "hashes": hashes,
+        },
+        "machine": {
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        },
+    }
+
+
+def _processor() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()

@@ -1,0 +1,114 @@
+"""What is compared: a recipe with arguments under a label, as written on a command line."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import NoneType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from longtail.errors import BadInput
+from longtail.recipes import RECIPES
+
+_SET_BY_COMPARE = ("dataset", "out", "seed")
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A row of the tables.
+
+    Attributes:
+        label: its name in tables and files.
+        recipe: a name of `longtail.recipes.RECIPES`.
+        arguments: of the recipe; the others have their defaults.
+
+    Raises:
+        BadInput: there is no such recipe, or it takes no such argument.
+    """
+
+    label: str
+    recipe: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.recipe not in RECIPES:
+            known = ", ".join(RECIPES)
+            raise BadInput(self.label, f"expected one of {known}, found {self.recipe}", remedy="name a recipe")
+        names = [name for name in inspect.signature(RECIPES[self.recipe]).parameters if name not in _SET_BY_COMPARE]
+        if unknown := [name for name in self.arguments if name not in names]:
+            problem = f"{self.recipe} has no argument {unknown[0]} that could be given here"
+            raise BadInput(self.label, problem, remedy=f"its arguments are {', '.join(names)}")
+
+    @classmethod
+    def parse(cls, text: str) -> Method:
+        """Read ``recipe``, ``recipe:argument=value,...`` or ``label=recipe:argument=value,...``.
+
+        A value may hold commas: what follows one and has no ``=`` belongs to the value before it. A row without a label
+        of its own is called by what was written.
+
+        Raises:
+            BadInput: there is no such recipe or argument, or a value is not of the argument's type.
+        """
+        name, _, given = text.partition(":")
+        label, _, recipe = name.rpartition("=")
+        arguments: dict[str, Any] = {}
+        if given and recipe in RECIPES:
+            hints = get_type_hints(RECIPES[recipe])
+            for part in re.split(r",(?=[\w-]+=)", given):
+                key, equals, value = part.partition("=")
+                key = key.replace("-", "_")
+                if not equals:
+                    raise BadInput(text, f"expected argument=value, found {part}", remedy="write recipe:argument=value")
+                arguments[key] = _value(text, key, value, hints[key]) if key in hints else value
+        return cls(label or text, recipe, arguments)
+
+    @property
+    def folder(self) -> str:
+        """Its label as the name of a folder."""
+        return re.sub(r"[^\w=.,+-]+", "_", self.label)
+
+    def options(self) -> list[str]:
+        """Its arguments as options of ``longtail train``."""
+        options = []
+        for name, value in self.arguments.items():
+            option = name.replace("_", "-")
+            if isinstance(value, bool):
+                options.append(f"--{option}" if value else f"--no-{option}")
+            else:
+                many = isinstance(value, (list, tuple))
+                options += [f"--{option}", ",".join(map(str, value)) if many else str(value)]
+        return options
+
+
+def _value(where: str, name: str, text: str, hint: Any) -> Any:
+    """The value of an argument, of the type that the recipe asks for."""
+    if get_origin(hint) is Sequence:
+        kind = get_args(hint)[0]
+        return [_value(where, name, part.strip(), kind) for part in text.split(",")]
+    kind = next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
+    try:
+        return _WORDS[text.lower()] if kind is bool else kind(text)
+    except (ValueError, KeyError):
+        problem = f"expected {kind.__name__} for {name}, found {text!r}"
+        raise BadInput(where, problem, remedy="mend the value") from None
+
+
+def distinct(methods: Sequence[Method]) -> None:
+    """Make sure that every method has a label and a folder of its own.
+
+    Raises:
+        BadInput: two have the same, or there are none.
+    """
+    if not methods:
+        raise BadInput(
+            "recipes", "expected at least one recipe, found none", remedy=f"name one of {', '.join(RECIPES)}"
+        )
+    seen: dict[str, str] = {}
+    for method in methods:
+        if method.folder in seen:
+            problem = f"would share its folder with {seen[method.folder]}"
+            raise BadInput(method.label, problem, remedy="give one of them a label of its own: label=recipe:...")
+        seen[method.folder] = method.label

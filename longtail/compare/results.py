@@ -1,0 +1,139 @@
+"""The numbers of a comparison: every method judged on the same test documents, its seeds taken together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longtail.compare.runs import Job, Outcome, written
+from longtail.data.dataset import Dataset, Split
+from longtail.data.sparse import CSR
+from longtail.errors import BadInput
+from longtail.evaluate.bins import Bins, by_bin, label_bins
+from longtail.evaluate.intervals import Interval, difference, intervals
+from longtail.evaluate.metrics import Ratio, place, score
+from longtail.evaluate.propensity import Float64Array, inverse_propensity
+
+KS = (1, 3, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What all methods are judged by.
+
+    Attributes:
+        train: (N, L) labels of the original training documents.
+        test: the split that all are judged on.
+        weights: (L,) inverse propensities, or None where the data set has no constants.
+        bins: of the labels, by training frequency.
+    """
+
+    train: CSR
+    test: Split
+    weights: Float64Array | None
+    bins: Bins
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Judge:
+        """The judge of a data set.
+
+        Raises:
+            BadInput: there is no test split.
+        """
+        if dataset.test is None:
+            raise BadInput(dataset.name, "expected a test split, found none", remedy="longtail data split cuts one")
+        targets, constants = dataset.train.targets, dataset.propensity
+        weights = None if constants is None else inverse_propensity(targets, constants.A, constants.B)
+        return cls(targets, dataset.test, weights, label_bins(targets))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method over the seeds that are done.
+
+    Attributes:
+        jobs: one a seed.
+        outcomes: one a job.
+        headline: the score kind that predictions use.
+        scores: metrics by score kind, means over the seeds document by document.
+        by_seed: values of each seed, in percent, by score kind and metric.
+        bins: P@k and R@k by bin, means over the seeds, by score kind.
+    """
+
+    jobs: Sequence[Job]
+    outcomes: Sequence[Outcome]
+    headline: str
+    scores: Mapping[str, Mapping[str, Ratio]]
+    by_seed: Mapping[str, Mapping[str, list[float]]]
+    bins: Mapping[str, Mapping[str, Float64Array]]
+
+
+def judged(jobs: Sequence[Job], outcomes: Sequence[Outcome], judge: Judge) -> Row:
+    """Judge a method.
+
+    Args:
+        jobs: of one method, one a seed, at least one.
+        outcomes: one a job.
+        judge: what it is judged by.
+    """
+    truth = judge.test.targets
+    scores, by_seed, bins = {}, {}, {}
+    for kind in outcomes[0].tops:
+        places = [place(found.tops[kind], truth) for found in outcomes]
+        of_seed = [score(pairs, ks=KS, inverse_propensity=judge.weights) for pairs in places]
+        of_bin = [by_bin(pairs, judge.bins, ks=KS) for pairs in places]
+        scores[kind] = {name: _mean([one[name] for one in of_seed]) for name in of_seed[0]}
+        by_seed[kind] = {name: [one[name].value for one in of_seed] for name in of_seed[0]}
+        bins[kind] = {name: np.mean([one[name] for one in of_bin], axis=0) for name in of_bin[0]}
+    return Row(jobs, outcomes, list(scores)[-1], scores, by_seed, bins)
+
+
+def _mean(ratios: Sequence[Ratio]) -> Ratio:
+    """The mean over seeds: what was possible is the same for all of them."""
+    gained = np.mean([ratio.gained for ratio in ratios], axis=0)
+    return Ratio(gained, ratios[0].possible, ratios[0].unit)
+
+
+def as_json(row: Row) -> dict[str, Any]:
+    """A row of ``results.json``."""
+    runs = zip(row.jobs, row.outcomes, strict=True)
+    return {
+        "recipe": row.jobs[0].method.recipe,
+        "arguments": dict(row.jobs[0].method.arguments),
+        "headline": row.headline,
+        "kinds": {kind: _metrics(row, kind) for kind in row.scores},
+        "bins": {kind: {name: values.tolist() for name, values in of.items()} for kind, of in row.bins.items()},
+        "batch": row.outcomes[0].batch,
+        "pool": row.outcomes[0].pool,
+        "runs": [
+            {
+                "seed": job.seed,
+                "command": written(job.command),
+                "seconds": found.cost.seconds,
+                "peak_memory": found.cost.peak_memory,
+                "peak_gpu_memory": found.cost.peak_gpu_memory,
+                "model_bytes": found.model_bytes,
+                "milliseconds_a_text": dict(found.milliseconds),
+                "versions": found.settings["versions"],
+            }
+            for job, found in runs
+        ],
+    }
+
+
+def _metrics(row: Row, kind: str) -> dict[str, Any]:
+    drawn = intervals(row.scores[kind], np.random.default_rng(0))
+    return {name: _interval(it) | {"seeds": row.by_seed[kind][name]} for name, it in drawn.items()}
+
+
+def _interval(it: Interval) -> dict[str, Any]:
+    return {"mean": it.value, "low": it.low, "high": it.high}
+
+
+def differences(first: Row, second: Row) -> dict[str, Any]:
+    """The second's headline metrics minus the first's, with paired 95 % intervals over test documents."""
+    one, other = (row.scores[row.headline] for row in (first, second))
+    return {name: _interval(it) for name, it in difference(one, other, np.random.default_rng(0)).items()}

@@ -1,0 +1,176 @@
+"""One run of a comparison: trained in a process of its own, then asked for the labels of the test documents."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longtail.bundle import load
+from longtail.compare.methods import Method
+from longtail.data.dataset import Split
+from longtail.errors import BadInput, LongtailError
+from longtail.files import replacing, write_json
+from longtail.topk import TopK
+from longtail.train.cost import Cost, read_cost
+
+DEPTH = 10  # labels kept of each test document
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A method with a seed, and the folder of its run.
+
+    Attributes:
+        method: what is run.
+        seed: of all its random numbers.
+        data: the data set folder.
+        folder: of the run.
+    """
+
+    method: Method
+    seed: int
+    data: Path
+    folder: Path
+
+    @property
+    def command(self) -> list[str]:
+        """The arguments of ``longtail`` that train it."""
+        given = [*self.method.options(), "--seed", str(self.seed)]
+        return ["train", self.method.recipe, str(self.data), "--out", str(self.folder), *given]
+
+    def trained(self) -> bool:
+        """Whether its model is there."""
+        return (self.folder / "model" / "bundle.json").exists()
+
+    def done(self) -> bool:
+        """Whether its model and what it predicts are there."""
+        return self.trained() and (self.folder / "prediction.json").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished run left.
+
+    Attributes:
+        tops: (n, K) ranked labels of the test documents by score kind, the best kind last, filtered pairs left out.
+        milliseconds: a test document, from text to labels, by score kind.
+        model_bytes: size of the model's files.
+        cost: of training.
+        batch: documents of a batch, and None where the recipe has no such argument.
+        pool: labels of a batch's pool, on average over the first epoch; None where the log has none.
+        settings: what ``run.json`` says.
+    """
+
+    tops: Mapping[str, TopK]
+    milliseconds: Mapping[str, float]
+    model_bytes: int
+    cost: Cost
+    batch: int | None
+    pool: float | None
+    settings: Mapping[str, Any]
+
+
+def train(job: Job, *, lock: int, quiet: bool) -> None:
+    """Train a run in a process of its own, or go on with it, or leave it as it is where it is trained.
+
+    Args:
+        job: what to train.
+        lock: a file descriptor that the process inherits, so that a lock on it lasts as long as the process.
+        quiet: keep what it prints to itself.
+
+    Raises:
+        LongtailError: training failed; the message is its last line.
+    """
+    if job.trained():
+        return
+    begun = (job.folder / "run.json").exists()
+    process = subprocess.Popen(  # noqa: S603 - our own command line, without a shell
+        [sys.executable, "-m", "longtail", *(["resume", str(job.folder)] if begun else job.command)],
+        stdout=subprocess.DEVNULL if quiet else None,
+        stderr=subprocess.PIPE,
+        text=True,
+        pass_fds=(lock,),
+    )
+    try:
+        _, errors = process.communicate()
+    finally:
+        process.kill()
+    if process.returncode:
+        lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
+        raise LongtailError(lines[-1].removeprefix("longtail: "))
+
+
+def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
+    """Refuse a folder that holds a run of other settings or of other data.
+
+    Args:
+        job: whose folder is looked at.
+        hashes: of the data set.
+
+    Raises:
+        BadInput: something differs.
+    """
+    path = job.folder / "run.json"
+    if not path.exists():
+        return
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    wanted = {"recipe": job.method.recipe, "seed": job.seed, **job.method.arguments}
+    found = {"recipe": settings["recipe"], **settings["arguments"]}
+    for name, value in wanted.items():
+        if found[name] != value:
+            problem = f"the run was made with {name} {found[name]}, asked for now is {value}"
+            raise BadInput(path, problem, remedy="give the row another label, or compare into another folder")
+    if settings["hashes"] != hashes:
+        raise BadInput(path, f"the run was made with other data than {job.data}", remedy="compare into another folder")
+
+
+def predict(job: Job, test: Split) -> None:
+    """Rank labels for the test documents by every score kind, take the time, and keep both in the run's folder."""
+    bundle = load(job.folder)
+    bundle.encode(test.documents.take(np.arange(1)))  # what is done once is not in the time
+    start = time.perf_counter()
+    vectors = bundle.encode(test.documents)
+    encoding = time.perf_counter() - start
+    tops, seconds = {}, {}
+    for kind in bundle.kinds:
+        bundle.search(vectors[:1], DEPTH, kind=kind)
+        start = time.perf_counter()
+        tops[kind] = bundle.search(vectors, DEPTH, kind=kind, exclude=test.filtered)
+        seconds[kind] = encoding + time.perf_counter() - start
+    arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
+    with replacing(job.folder / "predictions.npz") as path, path.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    milliseconds = {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()}
+    write_json(job.folder / "prediction.json", {"kinds": list(bundle.kinds), "milliseconds": milliseconds})
+
+
+def outcome(job: Job) -> Outcome:
+    """Read what a finished run left."""
+    said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
+    settings = json.loads((job.folder / "run.json").read_text(encoding="utf-8"))
+    with np.load(job.folder / "predictions.npz") as arrays:
+        tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
+    log = (job.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return Outcome(
+        tops=tops,
+        milliseconds=said["milliseconds"],
+        model_bytes=sum(path.stat().st_size for path in (job.folder / "model").rglob("*") if path.is_file()),
+        cost=read_cost(job.folder / "cost.json"),
+        batch=settings["arguments"].get("batch"),
+        pool=json.loads(log[0]).get("pool") if log else None,
+        settings=settings,
+    )
+
+
+def written(command: list[str]) -> str:
+    """A command as it is typed."""
+    return shlex.join(["longtail", *command])

@@ -1,0 +1,183 @@
+"""Comparisons of tiny runs: what is done, what is not done again, and what the tables say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from longtail.bundle import load
+from longtail.compare.compare import compare
+from longtail.compare.methods import Method
+from longtail.compare.results import Judge, judged
+from longtail.compare.runs import Job, Outcome
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import csr_of_lists
+from longtail.data.synthetic import planted
+from longtail.errors import BadInput
+from longtail.evaluate.metrics import evaluate
+from longtail.evaluate.propensity import inverse_propensity
+from longtail.topk import TopK
+from longtail.train.cost import Cost
+
+QUICK = "batch=64,width=16,device=cpu"
+TWO = [Method.parse(f"text=dpr:epochs=2,{QUICK}"), Method.parse(f"ngame:epochs=1,classifier_epochs=2,{QUICK}")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "planted"
+    planted(0, documents=300, test_documents=60, labels=60).dataset.write(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def compared(folder, tmp_path_factory):
+    """Two methods with two seeds: the folder and the results."""
+    out = tmp_path_factory.mktemp("compared")
+    return out, compare(folder, TWO, out, seeds=2)
+
+
+def test_every_run_is_a_run_folder_of_its_own(compared, folder):
+    out, results = compared
+    assert list(results["rows"]) == [method.label for method in TWO]
+    for method in TWO:
+        for seed in range(2):
+            settings = json.loads((out / "runs" / method.folder / f"seed-{seed}" / "run.json").read_text())
+            assert settings["recipe"] == method.recipe
+            assert settings["arguments"].items() >= {**method.arguments, "seed": seed}.items()
+    runs = results["rows"]["text"]["runs"]
+    assert [run["seed"] for run in runs] == [0, 1]
+    wanted = f"longtail train dpr {folder} --out {out}/runs/text/seed-1 --epochs 2 --batch 64 --width 16 --device cpu"
+    assert runs[1]["command"] == f"{wanted} --seed 1"
+
+
+def test_the_numbers_are_those_of_evaluate(compared, folder):
+    out, results = compared
+    dataset = Dataset.read(folder)
+    assert dataset.test is not None
+    weights = inverse_propensity(dataset.train.targets, 0.55, 1.5)
+    row = results["rows"][TWO[1].label]
+    assert row["headline"] == "fused"
+    assert list(row["kinds"]) == ["encoder", "classifier", "fused"]
+    for kind, metrics in row["kinds"].items():
+        for seed in range(2):
+            bundle = load(out / "runs" / TWO[1].folder / f"seed-{seed}", device="cpu")
+            top = bundle.rank(dataset.test.documents, 5, kind=kind, exclude=dataset.test.filtered)
+            values = evaluate(top, dataset.test.targets, inverse_propensity=weights)
+            assert {name: of["seeds"][seed] for name, of in metrics.items()} == values
+        for of in metrics.values():
+            assert of["mean"] == pytest.approx(np.mean(of["seeds"]))
+            assert of["low"] <= of["mean"] <= of["high"]
+
+
+def test_costs_are_those_of_the_training_process(compared):
+    for row in compared[1]["rows"].values():
+        assert row["batch"] == 64
+        assert 32 <= row["pool"] <= 60
+        for run in row["runs"]:
+            assert 0 < run["seconds"] < 60
+            assert 2**26 < run["peak_memory"] < 2**32
+            assert run["peak_gpu_memory"] == 0
+            assert 60 * 16 * 4 < run["model_bytes"] < 2**22
+            assert 0 < run["milliseconds_a_text"][row["headline"]] < 100
+
+
+def test_the_tables_hold_every_method_and_the_files_hold_the_results(compared):
+    out, results = compared
+    assert json.loads((out / "results.json").read_text()) == results
+    text = (out / "results.md").read_text()
+    header = next(line for line in text.splitlines() if "nDCG@3" in line)
+    names = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "R", "C") for k in (1, 3, 5)]
+    assert [cell.strip() for cell in header.split("|")] == ["", "", "score", "seeds", *names, ""]
+    assert text.count(f"\n| **{TWO[1].label}** | fused | 2 |") == 1
+    p1 = results["rows"]["text"]["kinds"]["encoder"]["P@1"]
+    assert f"{p1['mean']:.2f} ±{(p1['high'] - p1['low']) / 2:.2f}" in text
+    delta = results["differences"][TWO[1].label]["P@1"]
+    fused = results["rows"][TWO[1].label]["kinds"]["fused"]["P@1"]
+    assert delta["mean"] == pytest.approx(fused["mean"] - p1["mean"])
+    assert list(results["differences"]) == [TWO[1].label]
+
+
+def test_what_is_done_is_not_done_again(compared, folder):
+    out, results = compared
+    before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()}
+    start = time.monotonic()
+    again = compare(folder, TWO[::-1], out, seeds=2)
+    assert time.monotonic() - start < 10
+    assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()} == before
+    assert again["rows"] == results["rows"]
+    assert list(again["differences"]) == ["text"]
+
+
+def test_a_run_of_other_settings_or_data_is_refused(compared, folder, tmp_path):
+    with pytest.raises(BadInput, match="made with epochs 2, asked for now is 3; give the row another label"):
+        compare(folder, [Method.parse(f"text=dpr:epochs=3,{QUICK}")], compared[0])
+    planted(1, documents=300, test_documents=60, labels=60).dataset.write(tmp_path / "other")
+    with pytest.raises(BadInput, match="made with other data"):
+        compare(tmp_path / "other", TWO, compared[0])
+
+
+def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, tmp_path):
+    shutil.copytree(compared[0], tmp_path / "out")
+    results = compare(folder, [Method.parse(f"bad=dpr:loss=hinge,{QUICK}"), TWO[0]], tmp_path / "out", seeds=2)
+    assert list(results["rows"]) == ["text"]
+    assert list(results["failed"]) == ["bad"]
+    assert list(results["failed"]["bad"]) == ["0"]
+    assert "expected one of triplet, " in results["failed"]["bad"]["0"]
+    assert "bad, seed 0, failed: --loss: expected one of triplet" in (tmp_path / "out" / "results.md").read_text()
+
+
+def test_without_a_test_split_there_is_nothing_to_judge_by(folder, tmp_path):
+    dataset = Dataset.read(folder, test=False)
+    dataset.write(tmp_path / "train-only")
+    with pytest.raises(BadInput, match="expected a test split"):
+        compare(tmp_path / "train-only", TWO, tmp_path / "out")
+
+
+def test_a_killed_comparison_goes_on_and_ends_as_an_unbroken_one(compared, folder, tmp_path):
+    """Killed while a run trains: that run outlives it, and the next comparison waits for it."""
+    out = tmp_path / "out"
+    shutil.copytree(compared[0], out)
+    shutil.rmtree(out / "runs" / TWO[1].folder / "seed-1")
+    texts = [f"text=dpr:epochs=2,{QUICK}", f"{TWO[1].label}"]
+    command = [sys.executable, "-m", "longtail", "compare", str(folder), *texts, "--out", str(out), "--seeds", "2"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not (out / "runs" / TWO[1].folder / "seed-1" / "run.json").exists() and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    results = compare(folder, TWO, out, seeds=2)
+    for label, row in results["rows"].items():
+        whole = compared[1]["rows"][label]
+        for part in ("kinds", "bins", "pool"):
+            assert row[part] == whole[part]
+
+
+def test_seeds_are_averaged_document_by_document():
+    """Two documents, labels 0 and 1; seed 0 is right for both, seed 1 for the first only."""
+    truth = csr_of_lists([[0], [1]], 2)
+    dataset = planted(0, documents=40, test_documents=20, labels=16).dataset
+    judge = Judge.of(dataset)
+    judge = replace(judge, test=replace(judge.test, targets=truth), weights=None)
+    job = Job(Method("dpr", "dpr"), 0, "data", "out")
+    outcomes = [
+        Outcome({"encoder": TopK(np.array(ids), np.zeros((2, 1), np.float32))}, {}, 0, Cost(), None, None, {})
+        for ids in ([[0], [1]], [[0], [0]])
+    ]
+    row = judged([job, job], outcomes, judge)
+    assert row.by_seed["encoder"]["P@1"] == [100, 50]
+    assert row.scores["encoder"]["P@1"].each.tolist() == [100, 50]
+    assert row.scores["encoder"]["P@1"].value == 75
+    assert row.scores["encoder"]["C@1"].each.tolist() == [100, 50]
+    assert row.scores["encoder"]["P@5"].value == pytest.approx(15)

@@ -1,0 +1,58 @@
+"""What is written on the command line, as methods."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail.compare.methods import Method, distinct
+from longtail.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "recipe", "arguments"),
+    [
+        ("dpr", "dpr", "dpr", {}),
+        ("dpr:epochs=3", "dpr:epochs=3", "dpr", {"epochs": 3}),
+        ("short=dpr:epochs=3,loss=sup_con", "short", "dpr", {"epochs": 3, "loss": "sup_con"}),
+        ("short=ngame", "short", "ngame", {}),
+        ("dpr:learning-rate=1e-2", "dpr:learning-rate=1e-2", "dpr", {"learning_rate": 0.01}),
+        ("a=dpr:fields=title,content,width=8", "a", "dpr", {"fields": ["title", "content"], "width": 8}),
+        ("a=dpr:static-vectors=a=b.npy", "a", "dpr", {"static_vectors": "a=b.npy"}),
+    ],
+)
+def test_a_method_is_read(text, label, recipe, arguments):
+    assert Method.parse(text) == Method(label, recipe, arguments)
+
+
+def test_arguments_become_options_of_train():
+    method = Method.parse("a=dpr:fields=title,content,learning_rate=0.01")
+    assert method.options() == ["--fields", "title,content", "--learning-rate", "0.01"]
+
+
+def test_a_label_is_a_folder():
+    assert Method.parse("dpr:encoder=models/one two,epochs=3").folder == "dpr_encoder=models_one_two,epochs=3"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dpt", "expected one of dpr, "),
+        ("dpr:epoch=3", "dpr has no argument epoch that .* are encoder, .*epochs, batch"),
+        ("dpr:seed=3", "dpr has no argument seed"),
+        ("dpr:out=x", "dpr has no argument out"),
+        ("dpr:epochs", "expected argument=value, found epochs"),
+        ("dpr:epochs=many", "expected int for epochs, found 'many'"),
+        ("dpr:learning_rate=x", "expected float for learning_rate, found 'x'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_before_anything_is_trained(text, message):
+    with pytest.raises(BadInput, match=message):
+        Method.parse(text)
+
+
+def test_two_methods_must_not_share_a_folder():
+    with pytest.raises(BadInput, match=r"^dpr: would share its folder with dpr; give one of them a label"):
+        distinct([Method.parse("dpr"), Method.parse("dpr")])
+    with pytest.raises(BadInput, match="expected at least one recipe"):
+        distinct([])
+    distinct([Method.parse("dpr"), Method.parse("dpr:epochs=6")])
