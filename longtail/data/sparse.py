@@ -62,6 +62,15 @@ def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     return positions, counts
 
 
+def stacked(parts: Sequence[CSR]) -> CSR:
+    """The rows of all parts, in order; the parts have the same number of columns."""
+    ends = np.cumsum([0, *(part.nnz for part in parts)])
+    indptr = [part.indptr[1:].astype(np.int64) + end for part, end in zip(parts, ends, strict=False)]
+    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
+    shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
+    return CSR((data, indices.astype(np.int64), np.concatenate([np.zeros(1, np.int64), *indptr])), shape=shape)
+
+
 def digest(matrix: CSR) -> str:
     """SHA-256 of a matrix (shape, pattern and values), in hexadecimal."""
     state = hashlib.sha256(str(matrix.shape).encode())

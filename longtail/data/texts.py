@@ -52,6 +52,11 @@ class Strings:
         """The strings at ``rows`` (any order, repeats allowed)."""
         return Strings.of(self[int(i)] for i in rows)
 
+    def followed_by(self, other: Strings) -> Strings:
+        """The strings of both, one after the other."""
+        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+        return Strings(np.concatenate([self.blob, other.blob]), offsets)
+
     def digest(self) -> str:
         """SHA-256 of the content, in hexadecimal."""
         state = hashlib.sha256(np.ascontiguousarray(self.offsets).data)
@@ -107,6 +112,16 @@ class Texts:
     def take(self, rows: IntArray) -> Texts:
         """The texts at ``rows``."""
         return Texts(self.uids.take(rows), {name: column.take(rows) for name, column in self.fields.items()})
+
+    def followed_by(self, other: Texts) -> Texts:
+        """The texts of both, one after the other; a field that one side lacks is empty there."""
+
+        def column(texts: Texts, name: str) -> Strings:
+            return texts.fields[name] if name in texts.fields else Strings.of([""] * len(texts))
+
+        names = dict.fromkeys([*self.fields, *other.fields])
+        fields = {name: column(self, name).followed_by(column(other, name)) for name in names}
+        return Texts(self.uids.followed_by(other.uids), fields)
 
     def joined(self, fields: Sequence[str]) -> Iterator[str]:
         """Each text's chosen fields, joined by a space: what an encoder reads. Fields the data lacks are skipped."""

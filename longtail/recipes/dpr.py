@@ -12,6 +12,7 @@ from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
+from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.models.encoder import encode_both
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
@@ -30,6 +31,7 @@ def dpr(
     width: int = 256,
     max_length: int = 32,
     static_vectors: str | None = None,
+    augment: str = "none",
     epochs: int = 6,
     batch: int = 512,
     random_negatives: int = 512,
@@ -53,6 +55,8 @@ def dpr(
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
+        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
+            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         epochs: passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
@@ -64,8 +68,9 @@ def dpr(
     """
     run = begin("dpr", locals())
     where = choose_device(device)
+    rows = augmented(dataset, augment, seed=seed)
     text = read_text(
-        dataset,
+        rows,
         encoder,
         fields,
         run=run,
@@ -75,8 +80,8 @@ def dpr(
         device=where,
         seed=seed,
     )
-    pool = Pool(dataset.train.targets, positives=1, random=random_negatives)
-    batches = Loader(dataset.train, Shuffled(len(dataset.train), batch, seed=seed), pool, *text.sources(), seed=seed)
+    pool = Pool(rows.train.targets, positives=1, random=random_negatives)
+    batches = Loader(rows.train, Shuffled(len(rows.train), batch, seed=seed), pool, *text.sources(), seed=seed)
     optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))
     encoder_loss = loss_named(loss)
 

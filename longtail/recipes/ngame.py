@@ -12,6 +12,7 @@ from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
+from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
 from longtail.models.encoder import encode_both
@@ -31,6 +32,7 @@ def ngame(
     width: int = 256,
     max_length: int = 32,
     static_vectors: str | None = None,
+    augment: str = "none",
     epochs: int = 6,
     batch: int = 512,
     random_negatives: int = 512,
@@ -62,6 +64,8 @@ def ngame(
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
+        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
+            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         epochs: of the encoder, passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
@@ -83,9 +87,10 @@ def ngame(
     where = choose_device(device)
     out_rows = min(5000, round(validation * len(dataset.train)))
     dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
-    train = dataset.train
+    rows = augmented(dataset, augment, seed=seed)
+    train = rows.train
     text = read_text(
-        dataset,
+        rows,
         encoder,
         fields,
         run=run,
@@ -144,4 +149,4 @@ def ngame(
             device=where,
         )
     bundle = Bundle("ngame", text.encoder, tuple(fields), dataset.labels, vectors, None, where)
-    return finish(run, fuse(bundle, held_out, train.targets) if classifier_epochs else bundle)
+    return finish(run, fuse(bundle, held_out, dataset.train.targets) if classifier_epochs else bundle)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, row_of_entry
+from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, row_of_entry, stacked
 
 
 def matrix(seed: int, shape: tuple[int, int] = (13, 7)) -> CSR:
@@ -79,3 +79,10 @@ def test_digest_tells_shape_pattern_and_values_apart_and_nothing_else() -> None:
     moved.indices[:2] = moved.indices[:2][::-1]
     other.data[0] += 1
     assert len({digest(m) for m in (made, wider, moved, other)}) == 4
+
+
+def test_stacked_is_all_rows_in_order() -> None:
+    parts = [matrix(0, (5, 7)), matrix(1, (13, 7)), csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (2, 7))]
+    made = stacked(parts)
+    np.testing.assert_array_equal(made.toarray(), np.concatenate([part.toarray() for part in parts]))
+    assert made.indptr.dtype == made.indices.dtype == np.int64

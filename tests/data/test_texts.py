@@ -75,3 +75,17 @@ def test_digest_of_texts_tells_uids_fields_and_their_names_apart() -> None:
     assert len({texts.digest() for texts in made}) == 5
     assert one(title="a", content="b").digest() == one(content="b", title="a").digest()
     assert one(title="a", content="b").digest() != one(title="b", content="a").digest()
+
+
+def test_texts_that_follow_others_have_the_fields_of_both() -> None:
+    titled = Texts(Strings.of(["a", "b"]), {"title": Strings.of(["é", ""])})
+    full = Texts(Strings.of(["c"]), {"title": Strings.of(["z"]), "content": Strings.of(["long"])})
+    both = titled.followed_by(full)
+    assert list(both.uids) == ["a", "b", "c"]
+    assert {name: list(column) for name, column in both.fields.items()} == {
+        "title": ["é", "", "z"],
+        "content": ["", "", "long"],
+    }
+    assert list(full.followed_by(titled).fields["content"]) == ["long", "", ""]
+    empty = Texts.of([])
+    assert list(empty.followed_by(titled).fields["title"]) == ["é", ""]

@@ -1,0 +1,56 @@
+"""Recipes on rows that were made: soft targets reach the losses, and nothing else sees the rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail import LongtailError
+from longtail.data.split import rows_at_random
+from longtail.data.synthetic import planted
+from longtail.evaluate.propensity import label_frequency
+from longtail.recipes import RECIPES, ngame
+from longtail.train import fit as module
+
+SMALL = {"epochs": 1, "width": 8, "seed": 3, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=400, labels=100).dataset
+
+
+@pytest.mark.parametrize("recipe", [name for name, recipe in RECIPES.items() if "augment" in recipe.__kwdefaults__])
+def test_soft_targets_reach_every_stage(recipe, data, monkeypatch):
+    """Rows come from documents and from labels; targets strictly between 0 and 1 from labels alone."""
+    plain, seen = module.take_step, {}
+
+    def step(objective, batch, optimizer, *, seed):
+        values = plain(objective, batch, optimizer, seed=seed)
+        if seed:  # not one of the plan's trial steps
+            for name in values:
+                seen.setdefault(name, []).append((batch.rows.numpy(), batch.targets.numpy()))
+        return values
+
+    monkeypatch.setattr(module, "take_step", step)
+    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL)
+    documents = len(data.train) - (len(data.train) // 20 if "validation" in RECIPES[recipe].__kwdefaults__ else 0)
+    assert seen
+    for batches in seen.values():
+        rows = np.concatenate([rows for rows, _ in batches])
+        soft = np.concatenate([((targets > 0) & (targets < 1)).any(1) for _, targets in batches])
+        assert soft[rows >= documents].any()
+        assert not soft[rows < documents].any()
+
+
+def test_the_fusion_counts_original_documents_alone(data):
+    bundle = ngame(data, augment="gandalf", classifier_epochs=1, **SMALL)
+    kept = np.setdiff1d(np.arange(400), rows_at_random(400, 20, 3))
+    np.testing.assert_array_equal(bundle.fusion.frequency, label_frequency(data.train.targets[kept]))
+    assert len(bundle.labels) == len(data.labels)
+
+
+def test_a_wrong_augmentation_is_said_before_training(data, monkeypatch):
+    monkeypatch.setattr(module, "take_step", lambda *_, **__: pytest.fail("a step was taken"))
+    with pytest.raises(LongtailError, match="--augment: expected one of none, gandalf"):
+        ngame(data, augment="galdalf", **SMALL)
