@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 
 from longtail.data.cooccurrence import related_labels, symmetric
 from longtail.data.dataset import Dataset, Split
-from longtail.data.graph import Graph
-from longtail.data.sparse import CSR, csr, stacked
+from longtail.data.mixing import label_mixup, mixup, synonyms
+from longtail.data.sparse import CSR, csr
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
@@ -99,7 +98,14 @@ def glas(
     return _with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
-AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {"gandalf": gandalf, "one_hot": one_hot, "glas": glas}
+AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {
+    "gandalf": gandalf,
+    "one_hot": one_hot,
+    "glas": glas,
+    "synonyms": synonyms,
+    "mixup": mixup,
+    "label_mixup": label_mixup,
+}
 
 
 def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
@@ -174,11 +180,12 @@ def _with_label_rows(
     generator = np.random.default_rng([seed, 0, 0, 0, 3])  # the 3 parts it from what batches draw
     chosen = _chosen_labels(dataset.train.targets, L if labels is None else min(labels, L), choose, generator)
     texts = Texts(Strings.of([""] * len(chosen)), dataset.labels.take(chosen).fields)
-    combined = with_rows(dataset, Split(texts, targets(chosen)))
+    combined = dataset.with_rows(Split(texts, targets(chosen)))
     if rows == "all":
         return combined
     n = N + len(chosen)
-    return _only(combined, np.arange(N, n) if rows == "surrogate" else np.sort(generator.choice(n, N, replace=False)))
+    drawn = np.arange(N, n) if rows == "surrogate" else np.sort(generator.choice(n, N, replace=False))
+    return combined.only_rows(drawn)
 
 
 def _chosen_labels(targets: CSR, count: int, choose: Choose, generator: np.random.Generator) -> IntArray:
@@ -192,31 +199,3 @@ def _chosen_labels(targets: CSR, count: int, choose: Choose, generator: np.rando
         volume = np.cumsum(frequency[order])
         bins[order] = np.ceil(_BINS * volume / max(int(volume[-1]), 1))
     return np.sort(np.lexsort((lot, bins))[:count])
-
-
-def with_rows(dataset: Dataset, extra: Split) -> Dataset:
-    """The data set with more training rows behind its documents, without edges in graphs and without filtered pairs."""
-    train = dataset.train
-    documents = train.documents.followed_by(extra.documents)
-    filtered = None if train.filtered is None else _padded(train.filtered, len(extra))
-    split = Split(documents, stacked([train.targets, extra.targets]), filtered)
-    graphs = {
-        name: Graph(graph.nodes, None if graph.train is None else _padded(graph.train, len(extra)), graph.label)
-        for name, graph in dataset.graphs.items()
-    }
-    return replace(dataset, train=split, graphs=graphs)
-
-
-def _padded(matrix: CSR, rows: int) -> CSR:
-    """A matrix with empty rows behind its own."""
-    none = np.zeros(0, np.int64)
-    return stacked([matrix, csr(none, none, (rows, matrix.shape[1]))])
-
-
-def _only(dataset: Dataset, rows: IntArray) -> Dataset:
-    """The data set with some of its training rows."""
-    graphs = {
-        name: Graph(graph.nodes, None if graph.train is None else graph.train[rows], graph.label)
-        for name, graph in dataset.graphs.items()
-    }
-    return replace(dataset, train=dataset.train.take(rows), graphs=graphs)

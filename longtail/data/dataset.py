@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from longtail.data.filters import identity_pairs, proposed_pairs, union
 from longtail.data.folder import FIELDS, Folder, Side
 from longtail.data.graph import Graph, write_graph
 from longtail.data.manifest import NAME
-from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry
+from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry, stacked
 from longtail.data.texts import Texts
 from longtail.data.writing import write_pairs, write_records
 from longtail.errors import BadInput
@@ -184,6 +184,31 @@ class Dataset:
 
         graphs = {name: cut(graph) for name, graph in self.graphs.items()}
         return replace(self, train=train, graphs=graphs), held
+
+    def with_rows(self, extra: Split) -> Dataset:
+        """The data set with more training rows behind its own; they have no edges in graphs and no filtered pairs."""
+
+        def padded(matrix: CSR) -> CSR:
+            return stacked([matrix, CSR((len(extra), matrix.shape[1]), dtype=np.float32)])
+
+        train = self.train
+        rows = Split(
+            train.documents.followed_by(extra.documents),
+            stacked([train.targets, extra.targets]),
+            None if train.filtered is None else padded(train.filtered),
+        )
+        return replace(self, train=rows, graphs=self._graphs(padded))
+
+    def only_rows(self, rows: IntArray) -> Dataset:
+        """The data set with the training rows at ``rows``, and their edges in graphs."""
+        return replace(self, train=self.train.take(rows), graphs=self._graphs(lambda matrix: matrix[rows]))
+
+    def _graphs(self, of_train: Callable[[CSR], CSR]) -> dict[str, Graph]:
+        """The graphs with other edges of the training documents."""
+        return {
+            name: Graph(graph.nodes, None if graph.train is None else of_train(graph.train), graph.label)
+            for name, graph in self.graphs.items()
+        }
 
     def fingerprint(self) -> dict[str, str]:
         """SHA-256 of each part, in hexadecimal: what a run was trained on."""
