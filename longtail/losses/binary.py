@@ -16,16 +16,22 @@ from longtail.losses.parts import hide, positive_pairs, with_gradient
 
 
 def binary_cross_entropy(
-    scores: Tensor, targets: Tensor, mask: Tensor, *, over_labels: Literal["sum", "mean"] = "sum"
+    scores: Tensor,
+    targets: Tensor,
+    mask: Tensor,
+    *,
+    temperature: float = 1.0,
+    over_labels: Literal["sum", "mean"] = "sum",
 ) -> Tensor:
     """Logistic loss of every seen pair, summed over labels, averaged over rows.
 
-    ``mean_i sum_l w_il log(1 + exp(-s_il)) + (1 - w_il) log(1 + exp(s_il))``, l over the seen labels.
+    ``mean_i sum_l w_il log(1 + exp(-s_il / t)) + (1 - w_il) log(1 + exp(s_il / t))``, l over the seen labels.
 
     Args:
-        scores: (B, P) logits, any range.
+        scores: (B, P), any range.
         targets: (B, P) in [0, 1].
         mask: (B, P) bool, False where unknown.
+        temperature: t > 0; 1 for logits.
         over_labels: "mean" divides a row by the number of its seen labels.
 
     Returns:
@@ -33,7 +39,8 @@ def binary_cross_entropy(
 
     Jain et al., 2023 (Renee), which sums over labels.
     """
-    return with_gradient(scores, *_one_versus_all(_logistic, scores, targets, mask, over_labels))
+    logits = scores if temperature == 1 else scores / temperature
+    return with_gradient(logits, *_one_versus_all(_logistic, logits, targets, mask, over_labels))
 
 
 def squared_hinge(

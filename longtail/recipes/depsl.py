@@ -14,6 +14,7 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
+from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.models.encoder import encode_both
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
@@ -32,6 +33,7 @@ def depsl(
     width: int = 256,
     max_length: int = 32,
     static_vectors: str | None = None,
+    augment: str = "none",
     epochs: int = 6,
     batch: int = 512,
     positives: int | None = None,
@@ -61,12 +63,14 @@ def depsl(
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
+        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
+            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         epochs: passes over the training documents.
         batch: documents of a batch.
         positives: how many true labels of each document are drawn into the pool (beta); all if left out.
         random_negatives: labels drawn at random into each pool.
         hard_negatives: wrong labels near each document that are drawn into the pool (eta).
-        loss: triplet, decoupled_softmax, info_nce or sup_con.
+        loss: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
         symmetric: half of the loss in the other direction, from labels to documents.
         temperature: of the loss; its own if left out (0.05; 0.1 for triplet).
         learning_rate: 4e-3 for a bag encoder and 1e-4 for a transformer if left out.
@@ -79,9 +83,10 @@ def depsl(
     """
     run = begin("depsl", locals())
     where = choose_device(device)
-    train = dataset.train
+    rows = augmented(dataset, augment, seed=seed)
+    train = rows.train
     text = read_text(
-        dataset,
+        rows,
         encoder,
         fields,
         run=run,

@@ -60,7 +60,7 @@ def dpr(
         epochs: passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
-        loss: triplet, decoupled_softmax, info_nce or sup_con.
+        loss: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
         learning_rate: 4e-3 for a bag encoder and 1e-4 for a transformer if left out.
         warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
         seed: of all random numbers.

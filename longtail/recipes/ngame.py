@@ -69,13 +69,13 @@ def ngame(
         epochs: of the encoder, passes over the training documents.
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
-        loss: of the encoder: triplet, decoupled_softmax, info_nce or sup_con.
+        loss: of the encoder: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
         learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
         warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
         cluster_from: the first epoch whose batches are of near documents, counted from 0.
         cluster_every: epochs between two clusterings.
         cluster_size: the most documents of a cluster.
-        classifier_loss: triplet, decoupled_softmax, info_nce or sup_con.
+        classifier_loss: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
         classifier_epochs: passes over the training documents; 0 trains no classifiers.
         classifier_learning_rate: of the classifiers.
         dropout: share of a document vector's numbers that are dropped in a step of the classifiers.

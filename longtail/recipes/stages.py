@@ -31,6 +31,7 @@ from longtail.data.tokens import VectorTokens, token_table
 from longtail.errors import BadInput
 from longtail.evaluate.propensity import label_frequency
 from longtail.losses import Loss
+from longtail.losses.binary import binary_cross_entropy
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
@@ -50,6 +51,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "decoupled_softmax": decoupled_softmax,
     "info_nce": info_nce,
     "sup_con": sup_con,
+    "binary_cross_entropy": binary_cross_entropy,
 }
 
 

@@ -15,9 +15,9 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
+from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
-from longtail.losses.binary import binary_cross_entropy
 from longtail.models.encoder import embed
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import ResidualVectors
@@ -37,6 +37,7 @@ def unidec(
     width: int = 256,
     max_length: int = 32,
     static_vectors: str | None = None,
+    augment: str = "none",
     projection: int = 0,
     epochs: int = 6,
     batch: int = 512,
@@ -76,14 +77,16 @@ def unidec(
         width: of the vectors of a bag encoder; a transformer has its own.
         max_length: tokens of a text that a transformer reads.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
+        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
+            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         projection: width of the projections of the thesis on top of the encoder; 0 for none.
         epochs: passes over the training documents.
         batch: documents of a batch.
         positives: how many true labels of each document are drawn into the pool (beta); all if left out.
         random_negatives: labels drawn at random into each pool.
         hard_negatives: wrong labels near each document that are drawn into the pool (eta).
-        loss: of the encoder: triplet, decoupled_softmax, info_nce or sup_con.
-        classifier_loss: of the classifiers: triplet, decoupled_softmax, info_nce or sup_con.
+        loss: of the encoder: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
+        classifier_loss: of the classifiers: one of the same.
         binary_weight: weight of a binary cross-entropy that is added to the classifiers' loss.
         symmetric: both losses also in the other direction, from labels to documents, half and half.
         mix: share of the encoder's loss in the sum of both (lambda).
@@ -104,9 +107,10 @@ def unidec(
     where = choose_device(device)
     out_rows = min(5000, round(validation * len(dataset.train)))
     dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
-    train = dataset.train
+    rows = augmented(dataset, augment, seed=seed)
+    train = rows.train
     text = read_text(
-        dataset,
+        rows,
         encoder,
         fields,
         run=run,
@@ -130,6 +134,7 @@ def unidec(
     optimizer = AdamW([group for group in groups if group["params"]], rate)
     encoder_loss = loss_named(loss, symmetric=symmetric, temperature=temperature)
     label_loss = loss_named(classifier_loss, symmetric=symmetric, temperature=classifier_temperature)
+    binary_loss = loss_named("binary_cross_entropy", temperature=classifier_temperature)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
@@ -142,8 +147,7 @@ def unidec(
             "classifier": (1 - mix) * label_loss(by_weight, b.targets, b.mask),
         }
         if binary_weight:
-            scores = by_weight / classifier_temperature
-            terms["binary"] = (1 - mix) * binary_weight * binary_cross_entropy(scores, b.targets, b.mask)
+            terms["binary"] = (1 - mix) * binary_weight * binary_loss(by_weight, b.targets, b.mask)
         return terms
 
     def before_epoch(epoch: int) -> None:
@@ -173,4 +177,4 @@ def unidec(
     z = embed(heads.text, text.labels, device=where)
     vectors = {"encoder": z, "classifier": classifiers.vectors(z)}
     bundle = Bundle("unidec", text.encoder, tuple(fields), dataset.labels, vectors, None, where, heads)
-    return finish(run, fuse(bundle, held_out, train.targets))
+    return finish(run, fuse(bundle, held_out, dataset.train.targets))

@@ -64,3 +64,7 @@ def test_equals_torch() -> None:
     expected = torch.nn.functional.binary_cross_entropy_with_logits(scores, targets)
     value = binary_cross_entropy(scores, targets, torch.ones(11, 17, dtype=torch.bool), over_labels="mean")
     torch.testing.assert_close(value, expected)
+
+
+def test_a_temperature_divides_the_scores(agree: Check) -> None:
+    agree(partial(binary_cross_entropy, temperature=0.5), lambda scores, *rest: binary_cross_entropy(2 * scores, *rest))
