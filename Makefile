@@ -13,7 +13,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)  ## train on real data, evaluate, and rank labels for a few texts
 	@if [ -f runs/demo/run.json ]; then set -x; $(BIN)/longtail resume runs/demo; \
-	else set -x; $(BIN)/longtail train ngame examples/debian-packages --out runs/demo; fi
+	else set -x; $(BIN)/longtail train unidec examples/debian-packages --out runs/demo; fi
 	$(BIN)/longtail evaluate runs/demo
 	@printf '%s\n' \
 		'photo-sorter: organise and develop digital photographs' \

@@ -24,12 +24,17 @@ class FreeVectors(nn.Module):
         self.table = nn.Parameter(torch.from_numpy(start.copy()))
         self.normalised = normalised
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """The vectors of P labels, (P, D), of unit length if normalised, for ascending ids (P,), each once."""
+    def forward(self, ids: Tensor, _text: Tensor | None = None) -> Tensor:
+        """The vectors of P labels, (P, D), of unit length if normalised.
+
+        Args:
+            ids: (P,) ascending, each once.
+            _text: for `ResidualVectors`; free vectors know nothing of it.
+        """
         vectors = rows(self.table, ids)
         return unit(vectors) if self.normalised else vectors
 
-    def vectors(self) -> FloatArray:
+    def vectors(self, _text: FloatArray | None = None) -> FloatArray:
         """All label vectors, (L, D) float32 rows of unit length."""
         with torch.no_grad():
             return unit(self.table).cpu().numpy()

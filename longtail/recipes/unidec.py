@@ -20,8 +20,16 @@ from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
 from longtail.models.encoder import embed
 from longtail.models.heads import TwoHeads
-from longtail.models.labels import ResidualVectors
-from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, mine, read_text
+from longtail.recipes.stages import (
+    begin,
+    classifiers_named,
+    finish,
+    fuse,
+    learning_rate_of,
+    loss_named,
+    mine,
+    read_text,
+)
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce
@@ -39,11 +47,12 @@ def unidec(
     static_vectors: str | None = None,
     augment: str = "none",
     projection: int = 0,
+    classifiers: str = "residual",
     epochs: int = 6,
     batch: int = 512,
     positives: int | None = None,
     random_negatives: int = 512,
-    hard_negatives: int = 0,
+    hard_negatives: int = 3,
     loss: str = "decoupled_softmax",
     classifier_loss: str = "decoupled_softmax",
     binary_weight: float = 0.0,
@@ -56,7 +65,7 @@ def unidec(
     classifier_learning_rate: float = 4e-3,
     warmup: int = 100,
     refresh_from: int = 2,
-    refresh_every: int = 1,
+    refresh_every: int = 2,
     cluster_size: int = 8,
     validation: float = 0.05,
     seed: int = 0,
@@ -80,6 +89,7 @@ def unidec(
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         projection: width of the projections of the thesis on top of the encoder; 0 for none.
+        classifiers: residual (the label's text plus a free vector, and a bias) or free (as in the thesis).
         epochs: passes over the training documents.
         batch: documents of a batch.
         positives: how many true labels of each document are drawn into the pool (beta); all if left out.
@@ -120,8 +130,9 @@ def unidec(
         device=where,
         seed=seed,
     )
-    heads = TwoHeads(text.encoder, projection, generator=torch.Generator().manual_seed(seed)).to(where)
-    classifiers = ResidualVectors(len(dataset.labels), heads.text.width).to(where)
+    generator = torch.Generator().manual_seed(seed)
+    heads = TwoHeads(text.encoder, projection, generator=generator).to(where)
+    weights = classifiers_named(classifiers, len(dataset.labels), heads.text.width, generator=generator).to(where)
     sampler, mined = Clustered(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives, random_negatives, mined)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
@@ -129,7 +140,7 @@ def unidec(
     groups = [
         {"params": list(text.encoder.parameters()), "lr": rate},
         {"params": heads.own_parameters(), "lr": rate if heads.table is not None else 2 * rate},
-        {"params": list(classifiers.parameters()), "lr": classifier_learning_rate},
+        {"params": list(weights.parameters()), "lr": classifier_learning_rate},
     ]
     optimizer = AdamW([group for group in groups if group["params"]], rate)
     encoder_loss = loss_named(loss, symmetric=symmetric, temperature=temperature)
@@ -139,9 +150,9 @@ def unidec(
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
         x, z, u = heads.views(b.documents, b.labels)  # (B, D), (P, D), (B, D)
-        w = classifiers(b.label_ids, z)  # (P, D + 1)
+        w = weights(b.label_ids, z)  # (P, D), or (P, D + 1) with a bias
         by_text = x @ z.T  # (B, P)
-        by_weight = F.pad(F.dropout(u, dropout), (0, 1), value=1) @ w.T  # (B, P)
+        by_weight = F.pad(F.dropout(u, dropout), (0, w.shape[1] - u.shape[1]), value=1) @ w.T  # (B, P)
         terms = {
             "encoder": mix * encoder_loss(by_text, b.targets, b.mask),
             "classifier": (1 - mix) * label_loss(by_weight, b.targets, b.mask),
@@ -159,7 +170,7 @@ def unidec(
             length = hard_negatives * refresh_every
             mined.renew(mine(train, x, embed(heads.text, text.labels, device=where), length, device=where))
 
-    trained = {"heads": heads, "classifiers": classifiers}
+    trained = {"heads": heads, "classifiers": weights}
     announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)
     fit(
         objective,
@@ -175,6 +186,6 @@ def unidec(
         others={"sampler": sampler, "mined": mined},
     )
     z = embed(heads.text, text.labels, device=where)
-    vectors = {"encoder": z, "classifier": classifiers.vectors(z)}
+    vectors = {"encoder": z, "classifier": weights.vectors(z)}
     bundle = Bundle("unidec", text.encoder, tuple(fields), dataset.labels, vectors, None, where, heads)
     return finish(run, fuse(bundle, held_out, dataset.train.targets))

@@ -103,8 +103,8 @@ def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
 @pytest.mark.parametrize(
     "options",
     [
-        {"projection": 32, "epochs": 16},  # the heads of the thesis, which have to be learned too
-        {"hard_negatives": 4, "refresh_every": 2},
+        {"projection": 32, "classifiers": "free", "epochs": 16},  # of the thesis: all of it has to be learned
+        {"hard_negatives": 0, "refresh_every": 1},
         {"positives": 1, "symmetric": True},
         {"binary_weight": 0.01},
         {"loss": "sup_con", "classifier_loss": "sup_con"},
@@ -117,7 +117,7 @@ def test_variants_of_unidec_find_the_labels_too(data, options):
     assert found["B"] > 80
 
 
-@pytest.mark.parametrize("options", [{}, {"hard_negatives": 4, "positives": 1, "symmetric": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"hard_negatives": 0, "positives": 1, "symmetric": True}], ids=str)
 def test_depsl_finds_labels_by_their_text_and_only_those(data, options):
     bundle = recipes.depsl(data.dataset, **SMALL, **options)
     assert bundle.kinds == ("encoder",)

@@ -14,8 +14,8 @@ STEPS = 20
 OPTIONS = {
     "dpr": {"epochs": 3},
     "ngame": {"epochs": 3, "cluster_from": 1, "classifier_epochs": 3},
-    "depsl": {"epochs": 3, "refresh_from": 1, "hard_negatives": 2, "symmetric": True},
-    "unidec": {"epochs": 3, "refresh_from": 1, "hard_negatives": 2},
+    "depsl": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2, "symmetric": True},
+    "unidec": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2},
 }
 PINNED = {
     ("dpr", "triplet"): [
