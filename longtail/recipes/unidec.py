@@ -142,7 +142,7 @@ def unidec(
         {"params": heads.own_parameters(), "lr": rate if heads.table is not None else 2 * rate},
         {"params": list(weights.parameters()), "lr": classifier_learning_rate},
     ]
-    optimizer = AdamW([group for group in groups if group["params"]], rate)
+    optimizer = AdamW(groups, rate)
     encoder_loss = loss_named(loss, symmetric=symmetric, temperature=temperature)
     label_loss = loss_named(classifier_loss, symmetric=symmetric, temperature=classifier_temperature)
     binary_loss = loss_named("binary_cross_entropy", temperature=classifier_temperature)
