@@ -12,6 +12,7 @@ from rich.table import Table
 from torch import nn
 
 from longtail.batches.loader import Loader
+from longtail.data.dataset import Split
 from longtail.data.tokens import PaddedTokens
 from longtail.errors import LongtailError
 from longtail.train.fit import Objective, seconds_a_step
@@ -24,6 +25,8 @@ class Plan:
 
     Attributes:
         rows: training documents.
+        unlabelled: how many of them have no label, or only filtered ones: losses that are defined by positives leave
+            them out.
         labels: L.
         steps: steps an epoch.
         epochs: of the stage.
@@ -37,6 +40,7 @@ class Plan:
     """
 
     rows: int
+    unlabelled: int
     labels: int
     steps: int
     epochs: int
@@ -53,7 +57,7 @@ class Plan:
         table = Table.grid(padding=(0, 2))
         seconds = "not measured" if self.seconds is None else f"{self.seconds:,.1f} s, {self.epochs} epochs"
         for name, value in (
-            ("training documents", f"{self.rows:,}"),
+            ("training documents", f"{self.rows:,}" + f", {self.unlabelled:,} without a label" * (self.unlabelled > 0)),
             ("labels", f"{self.labels:,}"),
             ("batch", f"{self.batch:,} documents x a pool of {self.pool:,} labels, {self.steps:,} steps an epoch"),
             ("effective negatives", f"{self.negatives:,.0f} a document"),
@@ -121,6 +125,7 @@ def _measure(
     disk = 4 * (3 + 1) * parameters
     plan = Plan(
         rows=len(batches.split),
+        unlabelled=_unlabelled(batches.split),
         labels=batches.pool.targets.shape[1],
         steps=batches.steps(),
         epochs=epochs,
@@ -138,6 +143,12 @@ def _measure(
         _refuse("disk", disk, status.f_bavail * status.f_frsize, "lower --width, or give --out on a larger disk")
     seconds = seconds_a_step(objective, batches, optimizer) * plan.steps
     return replace(plan, seconds=seconds)
+
+
+def _unlabelled(split: Split) -> int:
+    """How many documents have no true pair that is not filtered."""
+    seen = split.targets if split.filtered is None else split.targets - split.targets.multiply(split.filtered != 0)
+    return int((seen.sum(1) <= 0).sum())
 
 
 def _refuse(what: str, needed: int, free: int, remedy: str) -> None:

@@ -1,0 +1,32 @@
+"""What a run will cost and leave out, before it starts."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail import recipes
+from longtail.data.dataset import Dataset, Split
+from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Texts
+from longtail.train import plan as module
+
+TARGETS = [[0], [], [0, 1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("filtered", "count"),
+    [(None, 1), ([[], [], [], []], 1), ([[1], [0], [0], []], 1), ([[0], [], [0, 1], []], 3)],
+    ids=["no filter", "an empty filter", "some pairs", "all labels of two documents"],
+)
+def test_documents_without_a_label_in_sight_are_counted(filtered, count):
+    matrix = None if filtered is None else csr_of_lists(filtered, 2)
+    split = Split(Texts.of(["a", "b", "c", "d"]), csr_of_lists(TARGETS, 2), matrix)
+    assert module._unlabelled(split) == count
+
+
+def test_the_plan_says_so(monkeypatch):
+    shown = []
+    monkeypatch.setattr(module.Plan, "table", lambda plan: shown.append(plan) or "")
+    data = Dataset.from_texts(documents=["red", "blue", "green", "grey"], targets=TARGETS, labels=["warm", "cold"])
+    recipes.depsl(data, epochs=1, width=4, hard_negatives=0)
+    assert [plan.unlabelled for plan in shown] == [1]
