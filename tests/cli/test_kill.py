@@ -7,11 +7,13 @@ import random
 import signal
 import time
 
+import pytest
 from safetensors.numpy import load_file
 
 EPOCHS = 20
-OPTIONS = ("--epochs", EPOCHS, "--classifier-epochs", EPOCHS, "--batch", 64, "--width", 32, "--warmup", 10)
+OPTIONS = ("--epochs", EPOCHS, "--batch", 64, "--width", 32, "--warmup", 10)
 OPTIONS += ("--device", "cpu", "--checkpoint-every", 0.05)
+STAGES = {"ngame": ("encoder", "classifiers"), "unidec": ("joint",)}
 
 
 def arrays(run):
@@ -40,8 +42,12 @@ def kill_in_the_middle(process, run, delay):
     return process.returncode == -signal.SIGKILL
 
 
-def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(planted_folder, longtail, start_longtail, tmp_path):
-    status, _, errors = longtail("train", "ngame", planted_folder, "--out", tmp_path / "whole", *OPTIONS)
+@pytest.mark.parametrize("recipe", STAGES)
+def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(
+    recipe, planted_folder, longtail, start_longtail, tmp_path
+):
+    options = (*OPTIONS, *(("--classifier-epochs", EPOCHS) if recipe == "ngame" else ()))
+    status, _, errors = longtail("train", recipe, planted_folder, "--out", tmp_path / "whole", *options)
     assert status == 0, errors
 
     killed, moments = tmp_path / "killed", random.Random(0)
@@ -50,7 +56,7 @@ def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(planted_folder, 
         if (killed / "run.json").exists():
             process = start_longtail("resume", killed, "--checkpoint-every", 0.05)
         else:
-            process = start_longtail("train", "ngame", planted_folder, "--out", killed, *OPTIONS)
+            process = start_longtail("train", recipe, planted_folder, "--out", killed, *options)
         deaths += kill_in_the_middle(process, killed, moments.uniform(0, 0.4))
     assert deaths >= 2
     status, _, errors = longtail("resume", killed)
@@ -61,9 +67,7 @@ def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(planted_folder, 
     for name, array in whole.items():
         assert (array == again[name]).all(), name
     lines = [json.loads(line) for line in (killed / "metrics.jsonl").read_text().splitlines()]
-    assert [(line["stage"], line["epoch"]) for line in lines] == [
-        *(("encoder", epoch + 1) for epoch in range(EPOCHS)),
-        *(("classifiers", epoch + 1) for epoch in range(EPOCHS)),
-    ]
+    expected = [(stage, epoch + 1) for stage in STAGES[recipe] for epoch in range(EPOCHS)]
+    assert [(line["stage"], line["epoch"]) for line in lines] == expected
     assert not list(killed.rglob(".*partial*"))
     assert not (killed / "tokens").exists()
