@@ -29,7 +29,7 @@ def predict(
     ] = "-",
     k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
     output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
-    kind: Annotated[str | None, typer.Option(help="encoder, classifier or fused; the best if left out.")] = None,
+    kind: Annotated[str | None, typer.Option(help="encoder, classifier, combined or fused; else the best.")] = None,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:

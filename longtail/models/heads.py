@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,8 @@ from longtail.data.tokens import BagTokens, Tokenizer, Tokens
 from longtail.models.bag import BagEncoder
 from longtail.models.rows import bag_sum, unit
 from longtail.models.transformer import TransformerEncoder
+
+AnyEncoder: TypeAlias = "BagEncoder | TransformerEncoder | TextHead"
 
 _FILE = "heads.safetensors"
 
@@ -25,12 +28,10 @@ class TextHead(nn.Module):
         generator: draws the start of the projection.
     """
 
-    def __init__(
-        self, encoder: BagEncoder | TransformerEncoder, projection: int, *, generator: torch.Generator
-    ) -> None:
+    def __init__(self, encoder: AnyEncoder, projection: int, *, generator: torch.Generator) -> None:
         super().__init__()
         self.encoder = encoder
-        self.width = projection or encoder.width
+        self.width: int = projection or encoder.width
         self.project: nn.Module = nn.Identity()
         if projection:
             layers = (_linear(encoder.width, projection, generator), nn.Tanh(), nn.Dropout(0.1))
@@ -68,9 +69,7 @@ class TwoHeads(nn.Module):
         generator: draws their start.
     """
 
-    def __init__(
-        self, encoder: BagEncoder | TransformerEncoder, projection: int = 0, *, generator: torch.Generator
-    ) -> None:
+    def __init__(self, encoder: AnyEncoder, projection: int = 0, *, generator: torch.Generator) -> None:
         super().__init__()
         self.text = TextHead(encoder, projection, generator=generator)
         self.projection = projection
@@ -129,7 +128,7 @@ class TwoHeads(nn.Module):
         save_file({name: value.contiguous() for name, value in own.items()}, folder / _FILE)
 
     @classmethod
-    def load(cls, folder: Path, encoder: BagEncoder | TransformerEncoder, projection: int) -> TwoHeads:
+    def load(cls, folder: Path, encoder: AnyEncoder, projection: int) -> TwoHeads:
         """Put the heads that `save` wrote onto an encoder."""
         heads = cls(encoder, projection, generator=torch.Generator())
         shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}

@@ -37,6 +37,7 @@ from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import embed
+from longtail.models.heads import AnyEncoder
 from longtail.models.labels import FreeVectors, ResidualVectors
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
@@ -113,7 +114,7 @@ class Text:
         device: where the encoder is.
     """
 
-    encoder: BagEncoder | TransformerEncoder
+    encoder: AnyEncoder
     documents: Ragged
     labels: Ragged
     device: torch.device
@@ -177,7 +178,7 @@ def _own_cache(run: Run) -> Path | None:
     return None if run.folder is None or run.dry else run.folder / "tokens"
 
 
-def learning_rate_of(encoder: BagEncoder | TransformerEncoder) -> float:
+def learning_rate_of(encoder: AnyEncoder) -> float:
     """The learning rate that suits an encoder: a table that starts from nothing learns faster than a language model."""
     return 4e-3 if isinstance(encoder, BagEncoder) else 1e-4
 

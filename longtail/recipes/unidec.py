@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,7 +19,6 @@ from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
-from longtail.models.encoder import embed
 from longtail.models.heads import TwoHeads
 from longtail.recipes.stages import (
     begin,
@@ -131,14 +131,15 @@ def unidec(
         seed=seed,
     )
     generator = torch.Generator().manual_seed(seed)
-    heads = TwoHeads(text.encoder, projection, generator=generator).to(where)
+    trunk, heads = text.encoder, TwoHeads(text.encoder, projection, generator=generator).to(where)
+    text = replace(text, encoder=heads.text)
     weights = classifiers_named(classifiers, len(dataset.labels), heads.text.width, generator=generator).to(where)
     sampler, mined = Clustered(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives, random_negatives, mined)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
-    rate = learning_rate or learning_rate_of(text.encoder)
+    rate = learning_rate or learning_rate_of(trunk)
     groups = [
-        {"params": list(text.encoder.parameters()), "lr": rate},
+        {"params": list(trunk.parameters()), "lr": rate},
         {"params": heads.own_parameters(), "lr": rate if heads.table is not None else 2 * rate},
         {"params": list(weights.parameters()), "lr": classifier_learning_rate},
     ]
@@ -164,11 +165,10 @@ def unidec(
     def before_epoch(epoch: int) -> None:
         if epoch < refresh_from or (epoch - refresh_from) % refresh_every:
             return
-        x = embed(heads.text, text.documents, device=where)
+        x = text.embed(text.documents)
         sampler.regroup(x, cluster_size, device=where, epoch=epoch)
         if hard_negatives:
-            length = hard_negatives * refresh_every
-            mined.renew(mine(train, x, embed(heads.text, text.labels, device=where), length, device=where))
+            mined.renew(mine(train, x, text.embed(text.labels), hard_negatives * refresh_every, device=where))
 
     trained = {"heads": heads, "classifiers": weights}
     announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)
@@ -185,7 +185,7 @@ def unidec(
         before_epoch=before_epoch,
         others={"sampler": sampler, "mined": mined},
     )
-    z = embed(heads.text, text.labels, device=where)
+    z = text.embed(text.labels)
     vectors = {"encoder": z, "classifier": weights.vectors(z)}
-    bundle = Bundle("unidec", text.encoder, tuple(fields), dataset.labels, vectors, None, where, heads)
+    bundle = Bundle("unidec", trunk, tuple(fields), dataset.labels, vectors, None, where, heads)
     return finish(run, fuse(bundle, held_out, dataset.train.targets))
