@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.topk import IntArray
+from longtail.topk import FloatArray, IntArray
 
 Float64Array = npt.NDArray[np.float64]
 
@@ -45,3 +45,16 @@ def inverse_propensity(targets: CSR, A: float, B: float) -> Float64Array:
     C = (math.log(rows) - 1) * (B + 1) ** A
     weights: Float64Array = 1 + C * (label_frequency(targets) + B) ** -A  # (L,)
     return weights
+
+
+def log_odds(targets: CSR) -> FloatArray:
+    """The logarithm of the share of documents that have a label, (L,) float32: where a one-versus-all bias starts.
+
+    A pool holds few of a label's negatives, and a label that no pool holds keeps its start. From 0, that start is the
+    highest score of all.
+
+    Args:
+        targets: (N, L).
+    """
+    shares: FloatArray = np.log((label_frequency(targets) + 0.5) / targets.shape[0]).astype(np.float32)
+    return shares

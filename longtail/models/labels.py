@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from longtail.errors import BadInput
 from longtail.models.rows import rows, unit
 from longtail.topk import FloatArray
 
@@ -53,11 +54,15 @@ class ResidualVectors(nn.Module):
     Args:
         labels: L.
         width: D.
+        bias: (L,) float32, where the biases start; 0 if left out.
     """
 
-    def __init__(self, labels: int, width: int) -> None:
+    def __init__(self, labels: int, width: int, *, bias: FloatArray | None = None) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(labels, width + 1))
+        table = torch.zeros(labels, width + 1)
+        if bias is not None:
+            table[:, -1] = torch.from_numpy(bias)
+        self.table = nn.Parameter(table)
 
     def forward(self, ids: Tensor, text: Tensor) -> Tensor:
         """The vectors of P labels, (P, D + 1), the last column being the bias.
@@ -77,3 +82,27 @@ class ResidualVectors(nn.Module):
         vectors: FloatArray = self.table.detach().cpu().numpy().copy()
         vectors[:, :-1] += text
         return vectors
+
+
+def classifiers_named(
+    name: str, labels: int, width: int, *, generator: torch.Generator, bias: FloatArray | None = None
+) -> ResidualVectors | FreeVectors:
+    """Classifiers that are not normalised while they train.
+
+    Args:
+        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (started at random, without a
+            bias: the thesis, section 2.3.3).
+        labels: L.
+        width: D.
+        generator: draws the start of free ones.
+        bias: (L,) where the biases of residual ones start; 0 if left out.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    if name == "residual":
+        return ResidualVectors(labels, width, bias=bias)
+    if name == "free":
+        start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
+        return FreeVectors(start.numpy(), normalised=False)
+    raise BadInput("--classifiers", f"expected residual or free, found {name}", remedy="choose one of those")

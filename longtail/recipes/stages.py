@@ -38,7 +38,7 @@ from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import embed
 from longtail.models.heads import AnyEncoder
-from longtail.models.labels import FreeVectors, ResidualVectors
+from longtail.models.labels import FreeVectors
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
 from longtail.search.fuse import Candidates, learn_fusion
@@ -240,29 +240,6 @@ def train_classifiers(
         schedule=linear(batches.steps()),
     )
     return classifiers.vectors()
-
-
-def classifiers_named(
-    name: str, labels: int, width: int, *, generator: torch.Generator
-) -> ResidualVectors | FreeVectors:
-    """Classifiers that are not normalised while they train.
-
-    Args:
-        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (started at random, without a
-            bias: the thesis, section 2.3.3).
-        labels: L.
-        width: D.
-        generator: draws the start of free ones.
-
-    Raises:
-        BadInput: there is none of that name.
-    """
-    if name == "residual":
-        return ResidualVectors(labels, width)
-    if name == "free":
-        start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
-        return FreeVectors(start.numpy(), normalised=False)
-    raise BadInput("--classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
 
 
 def vector_source(vectors: FloatArray) -> Source:

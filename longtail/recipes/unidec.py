@@ -19,10 +19,11 @@ from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.data.split import rows_at_random
+from longtail.evaluate.propensity import log_odds
 from longtail.models.heads import TwoHeads
+from longtail.models.labels import classifiers_named
 from longtail.recipes.stages import (
     begin,
-    classifiers_named,
     finish,
     fuse,
     learning_rate_of,
@@ -133,7 +134,11 @@ def unidec(
     generator = torch.Generator().manual_seed(seed)
     trunk, heads = text.encoder, TwoHeads(text.encoder, projection, generator=generator).to(where)
     text = replace(text, encoder=heads.text)
-    weights = classifiers_named(classifiers, len(dataset.labels), heads.text.width, generator=generator).to(where)
+    one_versus_all = binary_weight > 0 or classifier_loss == "binary_cross_entropy"
+    bias = classifier_temperature * log_odds(train.targets) if one_versus_all else None
+    weights = classifiers_named(classifiers, len(dataset.labels), heads.text.width, generator=generator, bias=bias).to(
+        where
+    )
     sampler, mined = Clustered(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives, random_negatives, mined)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)

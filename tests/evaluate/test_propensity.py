@@ -11,7 +11,7 @@ from scipy import sparse
 
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
-from longtail.evaluate.propensity import inverse_propensity, label_frequency
+from longtail.evaluate.propensity import inverse_propensity, label_frequency, log_odds
 
 TRAIN = [[0, 1], [0], [0, 2], [], [1]]
 
@@ -54,3 +54,9 @@ def test_constants_out_of_range(A: float, B: float) -> None:
 def test_too_few_training_rows() -> None:
     with pytest.raises(BadInput, match="at least 3 training rows, found 2"):
         inverse_propensity(csr_of_lists([[0], [1]], 2), 0.55, 1.5)
+
+
+def test_log_odds_are_those_of_the_share_of_documents() -> None:
+    """Label 0 has three of four documents, label 1 one, label 2 none; half a document is added to each."""
+    found = log_odds(csr_of_lists([[0], [0], [0, 1], []], 3))
+    np.testing.assert_allclose(np.exp(found), [3.5 / 4, 1.5 / 4, 0.5 / 4], rtol=1e-6)

@@ -82,3 +82,8 @@ def test_a_residual_gives_its_rows_a_gradient_and_the_text_none() -> None:
     assert residual.table.grad is not None
     assert residual.table.grad.is_sparse
     assert residual.table.grad.to_dense().tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]]
+
+
+def test_a_bias_can_start_anywhere() -> None:
+    residual = ResidualVectors(2, 1, bias=np.array([5, 7], np.float32))
+    assert residual.vectors(np.array([[1], [2]], np.float32)).tolist() == [[1, 5], [2, 7]]

@@ -106,7 +106,8 @@ def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
         {"projection": 32, "classifiers": "free", "epochs": 16},  # of the thesis: all of it has to be learned
         {"hard_negatives": 0, "refresh_every": 1},
         {"positives": 1, "symmetric": True},
-        {"binary_weight": 0.01},
+        {"binary_weight": 0.1},
+        {"classifier_loss": "binary_cross_entropy"},
         {"loss": "sup_con", "classifier_loss": "sup_con"},
     ],
     ids=str,
