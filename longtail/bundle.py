@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import token_table
 from longtail.errors import BadInput
-from longtail.files import new_folder, write_json
+from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
 from longtail.models.bag import BagEncoder
 from longtail.models.encoder import Encoder, embed
 from longtail.models.heads import TwoHeads
+from longtail.models.labels import taught
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
 from longtail.search.fuse import Fusion
-from longtail.topk import FloatArray, TopK
+from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
-_FORMAT = 2
+_FORMAT = 3
 _BLOCK = 8_192  # texts predicted at a time
 _ENCODERS: Mapping[str, type[BagEncoder | TransformerEncoder]] = {
     "bag": BagEncoder,
@@ -94,8 +95,8 @@ class Bundle:
             self._indexes[kind] = Exact(self.table(kind), device=self.device)
         return self._indexes[kind]
 
-    def table(self, kind: str) -> FloatArray:
-        """The label vectors of a score kind, (L, W) float32: what an index stores.
+    def table(self, kind: str, ids: IntArray | slice = slice(None)) -> FloatArray:
+        """The label vectors of a score kind, (L, W) float32, which an index stores, or some rows of them.
 
         Raises:
             BadInput: the model has no such score kind.
@@ -104,14 +105,16 @@ class Bundle:
             raise BadInput(
                 "kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those"
             )
+        vectors = {name: table[ids] for name, table in self.vectors.items()}
         if kind == "combined":
-            z = self.vectors["encoder"]
-            w = self.vectors["classifier"][:, : z.shape[1]]
+            z = vectors["encoder"]
+            w = vectors["classifier"][:, : z.shape[1]]
             return np.concatenate([z, w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)], axis=1)
         if kind == "fused":
             assert self.fusion is not None
-            return self.fusion.table([(table, self._columns(name)) for name, table in self.vectors.items()], self.width)
-        return self.vectors[kind]
+            fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
+            return fusion.table([(table, self._columns(name)) for name, table in vectors.items()], self.width)
+        return vectors[kind]
 
     def _columns(self, kind: str) -> slice:
         """The columns of a document's vector that a score kind reads."""
@@ -129,6 +132,51 @@ class Bundle:
         encoder = self.heads or self.encoder
         table = token_table(texts, self.fields, encoder.tokenizer)
         return np.pad(embed(encoder, table, device=self.device), ((0, 0), (0, 1)), constant_values=1)
+
+    def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
+        """The same model over m labels that it was not trained with.
+
+        The encoder knows a label by its text. Its classifier starts there too, at the embedding of the text, and moves
+        to its examples: in the direction of z + the sum of their vectors, as long as classifiers of this model are, and
+        with their bias. For the fusion, the frequency of the label is the number of its examples.
+
+        Args:
+            labels: m texts with uids.
+            examples: e documents, as the model reads them, each with one of these labels.
+            owners: (e,) int64, which label of the m each example has.
+        """
+        encoder = self.encoder if self.heads is None else self.heads.text
+        z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
+        rows: dict[str, AnyArray] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
+        if "classifier" in self.vectors:
+            seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
+            rows["classifier"] = taught(z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1])
+        return self.over(labels, rows)
+
+    def per_label(self) -> dict[str, AnyArray]:
+        """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
+        return dict(self.vectors) | ({} if self.fusion is None else {"frequency": self.fusion.frequency})
+
+    def over(self, labels: Texts, rows: Mapping[str, AnyArray]) -> Bundle:
+        """The same encoder and fusion over other labels.
+
+        Args:
+            labels: m texts with uids.
+            rows: the arrays of `per_label`, m rows each.
+        """
+        vectors = {kind: rows[kind] for kind in self.vectors}
+        fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion, _indexes={})
+
+    def take(self, ids: IntArray) -> Bundle:
+        """The same model over some of its labels, in the order of ``ids``."""
+        return self.over(self.labels.take(ids), {name: rows[ids] for name, rows in self.per_label().items()})
+
+    def followed_by(self, other: Bundle) -> Bundle:
+        """The same model over its own labels and then those of another, which `over` or `new_labels` made of it."""
+        others = other.per_label()
+        both = {name: np.concatenate([rows, others[name]]) for name, rows in self.per_label().items()}
+        return self.over(self.labels.followed_by(other.labels), both)
 
     def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
         """Rank labels for encoded texts.
@@ -181,9 +229,7 @@ class Bundle:
 
     def save(self, folder: Path) -> None:
         """Write the model into a new folder, which appears whole or not at all."""
-        arrays: dict[str, np.ndarray[Any, Any]] = dict(self.vectors)
-        if self.fusion is not None:
-            arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
+        arrays = self.per_label() | ({} if self.fusion is None else {"fusion": self.fusion.weights})
         with new_folder(folder) as path:
             (path / "encoder").mkdir()
             self.encoder.save(path / "encoder")
@@ -195,7 +241,7 @@ class Bundle:
             with (path / "labels.jsonl").open("w", encoding="utf-8") as file:
                 for uid, title in zip(self.labels.uids, self.labels.fields["title"], strict=True):
                     file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
-            write_json(path / "bundle.json", self._card())
+            write_json(path / "bundle.json", self._card() | {"sha256": hashes(path)})
 
     def _card(self) -> dict[str, Any]:
         return {
@@ -217,8 +263,10 @@ class Bundle:
             folder: what `save` wrote.
             device: where it is to run.
 
+        Label vectors are memory-mapped: processes that serve one model share them.
+
         Raises:
-            BadInput: the folder is no model, or its parts disagree.
+            BadInput: the folder is no model, or its parts are not those that were saved.
         """
         path = folder / "bundle.json"
         if not path.is_file():
@@ -228,7 +276,8 @@ class Bundle:
             raise BadInput(
                 path, f"expected format {_FORMAT}, found {card['format']}", remedy="use the longtail that wrote it"
             )
-        arrays = load_file(folder / "labels.safetensors")
+        check_hashes(folder, card["sha256"])
+        arrays = map_arrays(folder / "labels.safetensors")
         labels = _read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
         encoder = _ENCODERS[card["encoder"]].load(folder / "encoder")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from longtail.errors import BadInput
+from longtail.topk import AnyArray
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
+_HEADER = 2**24  # bytes that the header of a .safetensors file may have
+_TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
 
 @contextmanager
@@ -76,6 +82,58 @@ def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON, whole or not at all."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    state, block = hashlib.sha256(), memoryview(bytearray(2**20))
+    with path.open("rb") as file:
+        while count := file.readinto(block):
+            state.update(block[:count])
+    return state.hexdigest()
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file in a folder and below it, by its path from there."""
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
+    """Compare files with what `hashes` said of them; others may be there too.
+
+    Raises:
+        BadInput: a file is missing, or is another.
+    """
+    for name, hash_then in expected.items():
+        path = folder / name
+        found = sha256(path) if path.is_file() else "no such file"
+        if found != hash_then:
+            problem = f"expected SHA-256 {hash_then[:12]}..., found {found[:12]}"
+            raise BadInput(path, problem, remedy="copy the folder again, whole")
+
+
+def map_arrays(path: Path) -> dict[str, AnyArray]:
+    """The arrays of a .safetensors file by name, memory-mapped and read-only.
+
+    The format: the length of a header (8 bytes, little-endian), the header (JSON: type, shape and place of each array),
+    the arrays one after the other.
+
+    Raises:
+        BadInput: the file is not in the format, or holds another type than float32, float64 and int64.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, _HEADER)))
+        blob = np.memmap(path, np.uint8, "r", offset=8 + length)
+        header.pop("__metadata__", None)
+        return {
+            name: blob[slice(*entry["data_offsets"])].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+            for name, entry in header.items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = f"expected arrays in the safetensors format, found none ({type(error).__name__})"
+        raise BadInput(path, problem, remedy="copy the file again, whole") from error
 
 
 def _sync(path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from longtail.errors import BadInput
-from longtail.files import new_folder, remove_partial, replacing, write_json
+from longtail.files import map_arrays, new_folder, remove_partial, replacing, sha256, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -57,3 +61,32 @@ def test_a_folder_with_content_is_refused_and_what_a_crash_left_is_no_content(tm
     (tmp_path / "new" / "precious").write_text("mine")
     with pytest.raises(BadInput, match="not empty"), new_folder(tmp_path / "new"):
         pass
+
+
+def test_arrays_are_mapped_as_they_were_saved(tmp_path):
+    arrays = {
+        "one": np.arange(6, dtype=np.float32).reshape(2, 3),
+        "none": np.zeros((0, 4), np.float32),
+        "two": np.array([0.5], np.float64),
+        "three": np.array([[1], [2]], np.int64),
+    }
+    save_file(arrays, tmp_path / "a.safetensors")
+    mapped = map_arrays(tmp_path / "a.safetensors")
+    assert mapped.keys() == arrays.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(mapped[name], array, strict=True)
+        assert not mapped[name].flags.writeable
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff" * 64, b"\x04\0\0\0\0\0\0\0[{}]more"], ids=len)
+def test_what_is_no_file_of_arrays_is_refused(tmp_path, content):
+    path = tmp_path / "a.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"a\.safetensors: expected arrays"):
+        map_arrays(path)
+
+
+def test_sha256_reads_a_file_of_several_blocks(tmp_path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "file").write_bytes(content)
+    assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()

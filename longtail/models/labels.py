@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
 from longtail.models.rows import rows, unit
-from longtail.topk import FloatArray
+from longtail.topk import FloatArray, IntArray
 
 
 class FreeVectors(nn.Module):
@@ -106,3 +107,27 @@ def classifiers_named(
         start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
         return FreeVectors(start.numpy(), normalised=False)
     raise BadInput("--classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
+
+
+def taught(z: FloatArray, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
+    """Classifiers of labels that were not trained, of the kind that a model has.
+
+    Each points along z + the sum of its examples, where z is the start of a classifier in training, and is as long as
+    the model's classifiers are.
+
+    Args:
+        z: (m, D) the embeddings of their texts.
+        seen: (e, D) what classifiers see of the examples; (e, D + 1) where they have a bias.
+        owners: (e,) which label each example has.
+        others: (n, D) or (n, D + 1), n at least 1: some classifiers of the model.
+
+    Returns:
+        (m, D) or (m, D + 1); the row of a label without examples is z, with a bias of 0.
+    """
+    width, has_some = z.shape[1], np.bincount(owners, minlength=len(z)) > 0
+    sums = z.copy()
+    np.add.at(sums, owners, seen[:, :width])
+    sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+    bias, length = others[:, width:].mean(0), np.linalg.norm(others[:, :width], axis=1).mean()
+    there = np.concatenate([length * sums, np.tile(bias, (len(z), 1))], axis=1)
+    return np.where(has_some[:, None], there, np.pad(z, ((0, 0), (0, len(bias))))).astype(np.float32)
