@@ -12,29 +12,40 @@ from rich.console import Console
 
 from longtail.compare.compare import compare as run
 from longtail.compare.methods import Method
+from longtail.compare.peers import PEERS
+from longtail.compare.processes import seconds_of
 from longtail.compare.tables import summary
 
 
 def compare(
     data: Annotated[Path, typer.Argument(help="A data set folder with a test split.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="The folder of the comparison; one that was stopped goes on.")],
     recipes: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             help="What to compare: recipe, recipe:argument=value,... or label=recipe:argument=value,...",
             show_default=False,
         ),
-    ],
-    out: Annotated[Path, typer.Option(help="The folder of the comparison; one that was stopped goes on.")],
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each recipe, with the seeds 0, 1, and so on.")] = 3,
+    peers: Annotated[
+        str, typer.Option(help=f"Other tools, with commas: {', '.join(PEERS)}; also peer:argument=value.")
+    ] = "",
+    peer_python: Annotated[
+        str, typer.Option(help="A Python that has the peers' packages.", show_default="this one")
+    ] = sys.executable,
+    budget: Annotated[str | None, typer.Option(help="Stop a run after so long: 90s, 10m, 2h.")] = None,
 ) -> None:
-    """Train recipes with several seeds each, one run after the other, and judge them alike on the test split.
+    """Train recipes and peers with several seeds each, one run after the other, and judge them alike on the test split.
 
     Writes results.json and results.md, anew after every run; differences are taken to the first recipe. What is done is
     not done again: the same command goes on with a comparison that was stopped, and does what was added to it.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the training process ends with this one
     console = Console()
-    results = run(data, [Method.parse(text) for text in recipes], out, seeds=seeds, console=console)
+    methods = [Method.parse(text) for text in recipes or ()] + Method.parse_peers(peers)
+    limit = None if budget is None else seconds_of(budget)
+    results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
     console.print(f"The tables are in {out / 'results.md'}, every number in {out / 'results.json'}.", highlight=False)
     if results["failed"]:

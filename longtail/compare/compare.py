@@ -5,10 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import torch
 from rich.console import Console
 
 from longtail.compare.methods import Method, distinct
+from longtail.compare.peering import must_be_there
+from longtail.compare.processes import Process
 from longtail.compare.results import Judge, Row, as_json, differences, judged
-from longtail.compare.runs import Job, must_agree, outcome, predict, train
+from longtail.compare.runs import Job, must_agree, outcome, predict, run_peer, train
 from longtail.compare.tables import markdown
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
@@ -25,7 +27,14 @@ from longtail.files import replacing, write_json
 
 
 def compare(
-    data: str | Path, methods: Sequence[Method], out: str | Path, *, seeds: int = 3, console: Console | None = None
+    data: str | Path,
+    methods: Sequence[Method],
+    out: str | Path,
+    *,
+    seeds: int = 3,
+    budget: float | None = None,
+    peer_python: str = sys.executable,
+    console: Console | None = None,
 ) -> dict[str, Any]:
     """Train every method with every seed, one after the other, and judge them on the test split.
 
@@ -39,14 +48,17 @@ def compare(
         data: a data set folder with a test split.
         methods: what to compare; differences are taken to the first.
         out: the folder of the comparison. Only one process at a time works in it; others wait.
-        seeds: runs of each method, with the seeds 0, 1, and so on.
+        seeds: runs of each method, with the seeds 0, 1, and so on; a method without random numbers runs once.
+        budget: seconds after which a run is stopped; its method is reported as failed.
+        peer_python: an interpreter that has the packages of the peers among the methods.
         console: where progress is shown, that of the training processes included; None shows nothing.
 
     Returns:
         What ``results.json`` holds.
 
     Raises:
-        BadInput: two methods share a label, the data has no test split, or a run in the folder is of other settings.
+        BadInput: two methods share a label, the data has no test split, a run in the folder is of other settings, or a
+            peer's package is missing.
     """
     distinct(methods)
     if seeds < 1:
@@ -55,20 +67,26 @@ def compare(
     dataset = Dataset.read(data)
     judge = Judge.of(dataset)
     hashes = dataset.fingerprint()
-    jobs = [[_job(method, seed, data, out) for method in methods] for seed in range(seeds)]
-    for job in chain(*jobs):
+    jobs = [_job(method, seed, data, out) for seed in range(seeds) for method in methods if method.random or not seed]
+    for job in jobs:
         must_agree(job, hashes)
+    must_be_there([job.method.recipe for job in jobs if job.method.peer and not job.done()], peer_python)
     about = _about(dataset, hashes)
     failed: dict[str, dict[str, str]] = {}
     rows: dict[str, Row] = {}
     with _alone(out, say) as lock:
-        for number, job in enumerate(chain(*jobs), 1):
+        process = Process(lock, quiet=console is None, budget=budget)
+        for number, job in enumerate(jobs, 1):
             label = job.method.label
             if not job.done() and label not in failed:
-                say.rule(f"{number} of {len(methods) * seeds}: {label}, seed {job.seed}", style="dim")
+                say.rule(f"{number} of {len(jobs)}: {label}, seed {job.seed}", style="dim")
                 try:
-                    train(job, lock=lock, quiet=console is None)
-                    predict(job, judge.test)
+                    process.must_be_left(job.folder)
+                    if job.method.peer:
+                        run_peer(job, dataset, peer_python, process=process)
+                    else:
+                        train(job, process=process)
+                        predict(job, judge.test)
                 except LongtailError as error:
                     failed[label] = {str(job.seed): str(error)}
                     say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
@@ -80,13 +98,13 @@ def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
     return Job(method, seed, data, out / "runs" / method.folder / f"seed-{seed}")
 
 
-def _results(jobs: Sequence[Sequence[Job]], judge: Judge, rows: dict[str, Row]) -> dict[str, Any]:
+def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row]) -> dict[str, Any]:
     """The results of what is done; ``rows`` keeps what was judged, and is brought up to date."""
-    for of in zip(*jobs, strict=True):
-        done, label = [job for job in of if job.done()], of[0].method.label
-        if done and (label not in rows or len(rows[label].jobs) < len(done)):
+    labels = list(dict.fromkeys(job.method.label for job in jobs if job.done()))
+    for label in labels:
+        done = [job for job in jobs if job.method.label == label and job.done()]
+        if label not in rows or len(rows[label].jobs) < len(done):
             rows[label] = judged(done, [outcome(job) for job in done], judge)
-    labels = [job.method.label for job in jobs[0] if job.method.label in rows]
     return {
         "rows": {label: as_json(rows[label]) for label in labels},
         "differences": {label: differences(rows[labels[0]], rows[label]) for label in labels[1:]},

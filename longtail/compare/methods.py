@@ -1,18 +1,20 @@
-"""What is compared: a recipe with arguments under a label, as written on a command line."""
+"""What is compared: a recipe or a peer with arguments under a label, as written on a command line."""
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
 from longtail.recipes import RECIPES
 
 _SET_BY_COMPARE = ("dataset", "out", "seed")
+_KNOWN: Mapping[str, Callable[..., Any]] = {**RECIPES, **PEERS}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -22,11 +24,11 @@ class Method:
 
     Attributes:
         label: its name in tables and files.
-        recipe: a name of `longtail.recipes.RECIPES`.
-        arguments: of the recipe; the others have their defaults.
+        recipe: a name of `longtail.recipes.RECIPES`, or of a peer (`longtail.compare.peers.PEERS`).
+        arguments: of the recipe or peer; the others have their defaults.
 
     Raises:
-        BadInput: there is no such recipe, or it takes no such argument.
+        BadInput: there is no such recipe or peer, or it takes no such argument.
     """
 
     label: str
@@ -34,10 +36,10 @@ class Method:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.recipe not in RECIPES:
-            known = ", ".join(RECIPES)
+        if self.recipe not in _KNOWN:
+            known = ", ".join(_KNOWN)
             raise BadInput(self.label, f"expected one of {known}, found {self.recipe}", remedy="name a recipe")
-        names = [name for name in inspect.signature(RECIPES[self.recipe]).parameters if name not in _SET_BY_COMPARE]
+        names = [name for name in inspect.signature(_KNOWN[self.recipe]).parameters if name not in _SET_BY_COMPARE]
         if unknown := [name for name in self.arguments if name not in names]:
             problem = f"{self.recipe} has no argument {unknown[0]} that could be given here"
             raise BadInput(self.label, problem, remedy=f"its arguments are {', '.join(names)}")
@@ -55,8 +57,8 @@ class Method:
         name, _, given = text.partition(":")
         label, _, recipe = name.rpartition("=")
         arguments: dict[str, Any] = {}
-        if given and recipe in RECIPES:
-            hints = get_type_hints(RECIPES[recipe])
+        if given and recipe in _KNOWN:
+            hints = get_type_hints(_KNOWN[recipe])
             for part in re.split(r",(?=[\w-]+=)", given):
                 key, equals, value = part.partition("=")
                 key = key.replace("-", "_")
@@ -64,6 +66,36 @@ class Method:
                     raise BadInput(text, f"expected argument=value, found {part}", remedy="write recipe:argument=value")
                 arguments[key] = _value(text, key, value, hints[key]) if key in hints else value
         return cls(label or text, recipe, arguments)
+
+    @classmethod
+    def parse_peers(cls, text: str) -> list[Method]:
+        """Read ``peer,peer:argument=value,...``.
+
+        Raises:
+            BadInput: one is not a peer, or as `parse` does.
+        """
+        methods = [cls.parse(part) for part in re.split(r",(?![\w-]+=)", text)] if text else []
+        for method in methods:
+            if not method.peer:
+                raise BadInput("--peers", f"expected {', '.join(PEERS)}, found {method.label}", remedy="name a peer")
+        return methods
+
+    @property
+    def text(self) -> str:
+        """What `parse` reads as this method."""
+        given = ",".join(f"{name}={_text(value)}" for name, value in self.arguments.items())
+        text = f"{self.recipe}:{given}" if given else self.recipe
+        return text if text == self.label else f"{self.label}={text}"
+
+    @property
+    def peer(self) -> bool:
+        """Whether it is a peer."""
+        return self.recipe in PEERS
+
+    @property
+    def random(self) -> bool:
+        """Whether its result depends on a seed."""
+        return "seed" in inspect.signature(_KNOWN[self.recipe]).parameters
 
     @property
     def folder(self) -> str:
@@ -78,9 +110,13 @@ class Method:
             if isinstance(value, bool):
                 options.append(f"--{option}" if value else f"--no-{option}")
             else:
-                many = isinstance(value, (list, tuple))
-                options += [f"--{option}", ",".join(map(str, value)) if many else str(value)]
+                options += [f"--{option}", _text(value)]
         return options
+
+
+def _text(value: Any) -> str:
+    """A value as it is written."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _value(where: str, name: str, text: str, hint: Any) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
+import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ import numpy as np
 
 from longtail.bundle import load
 from longtail.compare.methods import Method
-from longtail.data.dataset import Split
-from longtail.errors import BadInput, LongtailError
+from longtail.compare.peering import collect, prepare, program
+from longtail.compare.peers import PEERS
+from longtail.compare.processes import COST, Process
+from longtail.data.dataset import Dataset, Split
+from longtail.errors import BadInput
 from longtail.files import replacing, write_json
 from longtail.topk import TopK
 from longtail.train.cost import Cost, read_cost
@@ -43,7 +46,10 @@ class Job:
 
     @property
     def command(self) -> list[str]:
-        """The arguments of ``longtail`` that train it."""
+        """The arguments of ``longtail`` that train it; of a peer, those that compare it alone, up to its seed."""
+        if self.method.peer:
+            seeds = ["--seeds", str(self.seed + 1)]
+            return ["compare", str(self.data), self.method.text, "--out", str(self.folder.parents[2]), *seeds]
         given = [*self.method.options(), "--seed", str(self.seed)]
         return ["train", self.method.recipe, str(self.data), "--out", str(self.folder), *given]
 
@@ -53,7 +59,7 @@ class Job:
 
     def done(self) -> bool:
         """Whether its model and what it predicts are there."""
-        return self.trained() and (self.folder / "prediction.json").exists()
+        return (self.method.peer or self.trained()) and (self.folder / "prediction.json").exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,34 +85,57 @@ class Outcome:
     settings: Mapping[str, Any]
 
 
-def train(job: Job, *, lock: int, quiet: bool) -> None:
-    """Train a run in a process of its own, or go on with it, or leave it as it is where it is trained.
+def train(job: Job, *, process: Process) -> None:
+    """Train a run of a recipe, or go on with it, or leave it as it is where it is trained.
 
     Args:
         job: what to train.
-        lock: a file descriptor that the process inherits, so that a lock on it lasts as long as the process.
-        quiet: keep what it prints to itself.
+        process: how.
 
     Raises:
-        LongtailError: training failed; the message is its last line.
+        LongtailError: training failed, or took too long.
     """
     if job.trained():
         return
     begun = (job.folder / "run.json").exists()
-    process = subprocess.Popen(  # noqa: S603 - our own command line, without a shell
-        [sys.executable, "-m", "longtail", *(["resume", str(job.folder)] if begun else job.command)],
-        stdout=subprocess.DEVNULL if quiet else None,
-        stderr=subprocess.PIPE,
-        text=True,
-        pass_fds=(lock,),
-    )
-    try:
-        _, errors = process.communicate()
-    finally:
-        process.kill()
-    if process.returncode:
-        lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
-        raise LongtailError(lines[-1].removeprefix("longtail: "))
+    given = ["resume", str(job.folder)] if begun else job.command
+    process.run([sys.executable, "-m", "longtail", *given], job.folder, spent=read_cost(job.folder / COST).seconds)
+
+
+def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> None:
+    """Train a peer, and keep what it predicts; a peer that was stopped begins anew.
+
+    Args:
+        job: what to run.
+        dataset: of the job.
+        python: an interpreter that has the peer's package.
+        process: how.
+
+    Raises:
+        LongtailError: the peer failed, or took too long.
+    """
+    test = dataset.test
+    assert test is not None
+    peer = PEERS[job.method.recipe](**job.method.arguments, **({"seed": job.seed} if job.method.random else {}))
+    for part in ("given", "model"):
+        shutil.rmtree(job.folder / part, ignore_errors=True)
+    before, after = prepare(job.folder / "given", peer, dataset)
+    most = 0 if test.filtered is None else int(np.diff(test.filtered.indptr).max(initial=0))
+    settings = {
+        "recipe": job.method.recipe,
+        "arguments": vars(peer),
+        "data": str(job.data.resolve()),
+        "hashes": dataset.fingerprint(),
+        "depth": DEPTH + most,
+    }
+    write_json(job.folder / "run.json", settings)
+    process.run([*program(python), str(job.folder)], job.folder)
+    top, said = collect(job.folder / "given", test, DEPTH)
+    cost = Cost(round(before + said["seconds"], 3), said["peak_memory"], said["peak_gpu_memory"])
+    write_json(job.folder / COST, asdict(cost))
+    write_json(job.folder / "run.json", settings | {"versions": said["versions"]})
+    _keep(job, {"peer": top}, {"peer": after + said["prediction_seconds"]})
+    shutil.rmtree(job.folder / "given")
 
 
 def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
@@ -123,7 +152,8 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
     if not path.exists():
         return
     settings = json.loads(path.read_text(encoding="utf-8"))
-    wanted = {"recipe": job.method.recipe, "seed": job.seed, **job.method.arguments}
+    seed = {"seed": job.seed} if job.method.random else {}
+    wanted = {"recipe": job.method.recipe, **seed, **job.method.arguments}
     found = {"recipe": settings["recipe"], **settings["arguments"]}
     for name, value in wanted.items():
         if found[name] != value:
@@ -146,11 +176,16 @@ def predict(job: Job, test: Split) -> None:
         start = time.perf_counter()
         tops[kind] = bundle.search(vectors, DEPTH, kind=kind, exclude=test.filtered)
         seconds[kind] = encoding + time.perf_counter() - start
+    _keep(job, tops, seconds)
+
+
+def _keep(job: Job, tops: Mapping[str, TopK], seconds: Mapping[str, float]) -> None:
+    """Write what a run predicts, and how long that took, by score kind."""
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
     with replacing(job.folder / "predictions.npz") as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    milliseconds = {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()}
-    write_json(job.folder / "prediction.json", {"kinds": list(bundle.kinds), "milliseconds": milliseconds})
+    milliseconds = {kind: round(1000 * taken / len(tops[kind]), 4) for kind, taken in seconds.items()}
+    write_json(job.folder / "prediction.json", {"kinds": list(tops), "milliseconds": milliseconds})
 
 
 def outcome(job: Job) -> Outcome:
@@ -159,12 +194,13 @@ def outcome(job: Job) -> Outcome:
     settings = json.loads((job.folder / "run.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    log = (job.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    metrics = job.folder / "metrics.jsonl"
+    log = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
     return Outcome(
         tops=tops,
         milliseconds=said["milliseconds"],
         model_bytes=sum(path.stat().st_size for path in (job.folder / "model").rglob("*") if path.is_file()),
-        cost=read_cost(job.folder / "cost.json"),
+        cost=read_cost(job.folder / COST),
         batch=settings["arguments"].get("batch"),
         pool=json.loads(log[0]).get("pool") if log else None,
         settings=settings,

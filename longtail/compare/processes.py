@@ -1,0 +1,91 @@
+"""Processes of a comparison: one run each, with a lock that they hold and a time after which they are stopped."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from longtail.errors import BadInput, LongtailError
+from longtail.files import write_json
+from longtail.train.cost import read_cost
+
+COST = "cost.json"
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """How processes run.
+
+    Attributes:
+        lock: a file descriptor that a process inherits, so that a lock on it lasts as long as the process.
+        quiet: keep what it prints to itself.
+        budget: seconds of a run, over all its processes; None for no limit.
+    """
+
+    lock: int
+    quiet: bool
+    budget: float | None = None
+
+    def must_be_left(self, folder: Path) -> None:
+        """Refuse a run that has used its budget up.
+
+        Raises:
+            LongtailError: it has.
+        """
+        if self.budget is not None and read_cost(folder / COST).seconds >= self.budget:
+            raise LongtailError(_stopped(self.budget))
+
+    def run(self, command: Sequence[str], folder: Path, *, spent: float = 0.0) -> None:
+        """Run a command to its end.
+
+        Args:
+            command: a program and its arguments.
+            folder: of the run; ``cost.json`` there says so where the process was stopped.
+            spent: seconds of the budget that earlier processes took.
+
+        Raises:
+            LongtailError: it failed (the message is its last line), or was stopped.
+        """
+        process = subprocess.Popen(  # noqa: S603 - our own command line, without a shell
+            command,
+            stdout=subprocess.DEVNULL if self.quiet else None,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            pass_fds=(self.lock,),
+        )
+        try:
+            _, errors = process.communicate(timeout=None if self.budget is None else self.budget - spent)
+        except subprocess.TimeoutExpired:
+            assert self.budget is not None
+            process.kill()
+            process.communicate()
+            write_json(folder / COST, asdict(replace(read_cost(folder / COST), seconds=self.budget)))
+            raise LongtailError(_stopped(self.budget)) from None
+        finally:
+            process.kill()
+        if process.returncode < 0:
+            raise LongtailError(f"the process was ended by signal {-process.returncode}; 9 may mean too little memory")
+        if process.returncode:
+            lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
+            raise LongtailError(lines[-1].removeprefix("longtail: "))
+
+
+def _stopped(budget: float) -> str:
+    return f"stopped, as it took longer than the budget of {budget:g} s; a larger --budget lets it go on"
+
+
+def seconds_of(text: str) -> float:
+    """The seconds of ``90s``, ``10m``, ``1.5h`` or a plain number.
+
+    Raises:
+        BadInput: it is none of those, or not above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", text.strip())
+    if match is None or not float(match[1]):
+        raise BadInput("--budget", f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
+    return float(match[1]) * _UNITS[match[2]]

@@ -1,0 +1,192 @@
+"""The peers: what each is given and answers, its process, and the time it may take."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from longtail.compare.compare import compare
+from longtail.compare.methods import Method
+from longtail.compare.peering import collect, must_be_there, prepare
+from longtail.compare.peers import BM25, PEERS, Given, NapkinXC, Neighbours, missing
+from longtail.compare.processes import Process, seconds_of
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import csr_of_lists
+from longtail.data.synthetic import planted
+from longtail.errors import BadInput, LongtailError
+from longtail.topk import rank
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    return planted(0, documents=300, test_documents=60, labels=60).dataset
+
+
+def given_to(path, peer, dataset, depth=10):
+    prepare(path / "given", peer, dataset)
+    return Given(path / "given", depth)
+
+
+def tiny():
+    """Three labels; documents share one word with the label that is theirs."""
+    documents = ["red GetFile", "blue door", "green roof", "green lamp"]
+    data = Dataset.from_texts(documents, [[0], [1], [2], [2]], ["get file", "door of a house", "roof"])
+    return replace(data, test=replace(data.train, documents=data.train.documents.take(np.array([3, 0]))))
+
+
+def test_features_are_fitted_on_training_documents_and_hold_no_label_of_a_test_document(tmp_path):
+    data = tiny()
+    given = given_to(tmp_path, Neighbours(), data)
+    train, test = given.matrix("train"), given.matrix("test")
+    assert train.shape == (4, test.shape[1])
+    assert np.allclose(sparse.linalg.norm(train, axis=1), [0, 0, 1, 1])  # "green" is the one word that occurs twice
+    assert (test[0] != train[3]).nnz == 0
+    assert given.matrix("targets").toarray().tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert sorted(path.name for path in given.folder.iterdir()) == ["targets.npz", "test.npz", "train.npz"]
+
+
+def test_neighbours_are_those_of_a_plain_loop(tmp_path, dataset):
+    given = given_to(tmp_path, Neighbours(), dataset)
+    found = Neighbours(neighbours=5)(given, tmp_path / "model")()
+    x, y, test = (given.matrix(name).toarray() for name in ("train", "targets", "test"))
+    for i, row in enumerate(test):
+        cosines = x @ row
+        near = np.argsort(-cosines)[:5]
+        wanted = sum(cosines[j] * y[j] for j in near)
+        scores = np.zeros(y.shape[1])
+        scores[found.ids[i][found.ids[i] >= 0]] = found.scores[i][found.ids[i] >= 0]
+        if np.sort(cosines)[-6] < np.sort(cosines)[-5]:  # else the fifth neighbour is one of several
+            assert np.allclose(scores, wanted, atol=1e-5)
+
+
+def test_bm25_reads_words_in_camel_case_and_ranks_only_labels_that_share_one(tmp_path):
+    given = given_to(tmp_path, BM25(), tiny())
+    assert given.texts("test") == ["green lamp", "red get file getfile"]
+    top = rank(*BM25()(given, tmp_path / "model")(), 3)
+    assert top.ids.tolist() == [[-1, -1, -1], [0, -1, -1]]
+
+
+def test_napkinxc_learns_the_planted_labels(tmp_path, dataset):
+    given = given_to(tmp_path, NapkinXC(), dataset)
+    top = rank(*NapkinXC()(given, tmp_path / "model")(), 1)
+    assert dataset.test.targets[np.arange(60), top.ids[:, 0]].mean() > 0.7
+
+
+def test_filtered_pairs_are_left_out_of_an_answer(tmp_path):
+    split = tiny().test
+    split = replace(split, filtered=csr_of_lists([[1], []], 3))
+    np.savez(tmp_path / "answer.npz", ids=np.array([[2, 1, 0], [1, -1, 2]]), scores=np.array([[1, 3, 2], [1, 9, 2.0]]))
+    (tmp_path / "answer.json").write_text('{"seconds": 1}')
+    top, said = collect(tmp_path, split, 2)
+    assert top.ids.tolist() == [[0, 2], [2, 1]]
+    assert said == {"seconds": 1}
+
+
+def test_peers_are_compared_as_recipes_are(tmp_path, dataset):
+    dataset.write(tmp_path / "data")
+    methods = [Method.parse("near=neighbours:neighbours=5"), *Method.parse_peers("bm25")]
+    results = compare(tmp_path / "data", methods, tmp_path / "out", seeds=2)
+    assert results["failed"] == {}
+    assert list(results["rows"]) == ["near", "bm25"]
+    for label, of in results["rows"].items():
+        (run,) = of["runs"]  # without random numbers: one seed is enough
+        assert of["headline"] == "peer"
+        assert 0 < run["seconds"] < 60
+        assert 2**24 < run["peak_memory"] < 2**31
+        assert run["model_bytes"] > 1000
+        assert run["milliseconds_a_text"]["peer"] > 0
+        assert run["versions"]["numpy"] == np.__version__
+        folder = tmp_path / "out" / "runs" / label / "seed-0"
+        assert not (folder / "given").exists()
+    assert (
+        f"compare {tmp_path}/data near=neighbours:neighbours=5 --out" in results["rows"]["near"]["runs"][0]["command"]
+    )
+    given = given_to(tmp_path, Neighbours(), dataset, depth=10)
+    plain = Neighbours(neighbours=5)(given, tmp_path / "model")()
+    if dataset.test.filtered is None or not dataset.test.filtered.nnz:
+        hits = dataset.test.targets[np.arange(60), rank(*plain, 1).ids[:, 0]].mean()
+        assert results["rows"]["near"]["kinds"]["peer"]["P@1"]["mean"] == pytest.approx(100 * hits)
+    before = (tmp_path / "out" / "runs" / "bm25" / "seed-0" / "run.json").stat().st_mtime_ns
+    assert compare(tmp_path / "data", methods, tmp_path / "out", seeds=2)["rows"] == results["rows"]
+    assert (tmp_path / "out" / "runs" / "bm25" / "seed-0" / "run.json").stat().st_mtime_ns == before
+    with pytest.raises(BadInput, match=r"made with neighbours 5, asked for now is 6"):
+        compare(tmp_path / "data", [Method.parse("near=neighbours:neighbours=6")], tmp_path / "out")
+
+
+def test_every_peer_says_what_it_reads():
+    for name, peer in PEERS.items():
+        assert peer().reads in {"features", "words", "texts"}, name
+        assert peer(fields=["title", "content"]).fields == ["title", "content"]
+    assert missing(["neighbours", "bm25"]) == []
+
+
+def test_a_missing_package_is_said_before_anything_runs(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho libpecos\n")
+    python.chmod(python.stat().st_mode | stat.S_IXUSR)
+    with pytest.raises(BadInput, match=r"has no libpecos, which the peers need; pip install 'longtail\[peers\]'"):
+        must_be_there(["pecos"], str(python))
+    with pytest.raises(BadInput, match=r"expected a Python with numpy and scipy, found FileNotFoundError"):
+        must_be_there(["pecos"], str(tmp_path / "none"))
+    must_be_there(["bm25"], sys.executable)
+    must_be_there([], "none")
+
+
+def test_peers_are_read():
+    methods = Method.parse_peers("pecos,sentence-transformers:steps=20,batch=8,bm25")
+    assert [(method.recipe, dict(method.arguments)) for method in methods] == [
+        ("pecos", {}),
+        ("sentence-transformers", {"steps": 20, "batch": 8}),
+        ("bm25", {}),
+    ]
+    assert [method.random for method in methods] == [True, True, False]
+    assert Method.parse_peers("") == []
+    with pytest.raises(BadInput, match=r"--peers: expected pecos, .* found dpr"):
+        Method.parse_peers("dpr")
+    with pytest.raises(BadInput, match=r"pecos has no argument beams that could be given here; .* are fields, beam$"):
+        Method.parse_peers("pecos:beams=3")
+
+
+@pytest.mark.parametrize("text", ["pecos", "a=dpr:fields=title,content,epochs=3"])
+def test_a_method_is_written_as_it_is_read(text):
+    assert Method.parse(text).text == text
+
+
+def test_a_run_is_stopped_after_its_budget(tmp_path):
+    process = Process(lock=sys.stderr.fileno(), quiet=True, budget=0.3)
+    process.must_be_left(tmp_path)
+    with pytest.raises(LongtailError, match=r"stopped, as it took longer than the budget of 0.3 s"):
+        process.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path)
+    assert json.loads((tmp_path / "cost.json").read_text())["seconds"] == 0.3
+    with pytest.raises(LongtailError, match=r"stopped, .* a larger --budget lets it go on"):
+        process.must_be_left(tmp_path)
+    Process(lock=sys.stderr.fileno(), quiet=True, budget=0.4).must_be_left(tmp_path)
+    Process(lock=sys.stderr.fileno(), quiet=True).must_be_left(tmp_path)
+
+
+def test_how_a_process_failed_is_said(tmp_path):
+    process = Process(lock=sys.stderr.fileno(), quiet=True)
+    process.run([sys.executable, "-c", "pass"], tmp_path)
+    with pytest.raises(LongtailError, match=r"^ValueError: of no use$"):
+        process.run([sys.executable, "-c", "raise ValueError('of no use')"], tmp_path)
+    with pytest.raises(LongtailError, match=r"^exit status 3$"):
+        process.run([sys.executable, "-c", "raise SystemExit(3)"], tmp_path)
+    with pytest.raises(LongtailError, match=r"ended by signal 9; 9 may mean too little memory"):
+        process.run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), ("2 m", 120)])
+def test_a_budget_is_read(text, seconds):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "m", "10d", "-1", "0", "0m", "1e3"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(BadInput, match="--budget: expected a time such as 90s, 10m or 2h"):
+        seconds_of(text)
