@@ -72,7 +72,7 @@ def depsl(
         hard_negatives: wrong labels near each document that are drawn into the pool (eta).
         loss: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
         symmetric: half of the loss in the other direction, from labels to documents.
-        temperature: of the loss; its own if left out (0.05; 0.1 for triplet).
+        temperature: of the loss; its own if left out (0.05 for a softmax, 0.1 for triplet).
         learning_rate: 4e-3 for a bag encoder and 1e-4 for a transformer if left out.
         warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
         refresh_from: the first epoch, counted from 0, with batches of near documents and with hard negatives.

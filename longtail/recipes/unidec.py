@@ -101,7 +101,7 @@ def unidec(
         binary_weight: weight of a binary cross-entropy that is added to the classifiers' loss.
         symmetric: both losses also in the other direction, from labels to documents, half and half.
         mix: share of the encoder's loss in the sum of both (lambda).
-        temperature: of the encoder's loss; its own if left out (0.05; 0.1 for triplet).
+        temperature: of the encoder's loss; its own if left out (0.05 for a softmax, 0.1 for triplet).
         classifier_temperature: of the classifiers' loss.
         dropout: share of a document's second view that is dropped in a step.
         learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
