@@ -57,6 +57,14 @@ def hide(scores: Tensor, keep: Tensor) -> Tensor:
     return torch.where(keep, scores, torch.finfo(scores.dtype).min)
 
 
+def pick(scores: Tensor, pairs: Pairs, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of the pairs, (E,), and of (B, M) columns, in one gather, so that one (B, P) gradient is made."""
+    rows = torch.arange(pairs.height, device=columns.device).repeat_interleave(columns.shape[1])
+    picked = scores[torch.cat([pairs.rows, rows]), torch.cat([pairs.columns, columns.flatten()])]
+    picked = picked.to(torch.promote_types(picked.dtype, torch.float32))
+    return picked[: len(pairs.rows)], picked[len(pairs.rows) :].view_as(columns)
+
+
 class _Known(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, _scores: Tensor, value: Tensor, gradient: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from longtail.losses.parts import Pairs, hide, positive_pairs
+from longtail.losses.parts import Pairs, hide, pick, positive_pairs
 
 
 def triplet(
@@ -59,7 +59,7 @@ def triplet(
     highest, columns = hide(scores, mask & (targets == 0)).topk(min(negatives, scores.shape[1]))  # (B, M)
     exists = highest != torch.finfo(highest.dtype).min  # (B, M)
 
-    positive, negative = _pick(scores, pairs, columns)  # (E,), (B, M)
+    positive, negative = pick(scores, pairs, columns)  # (E,), (B, M)
     gaps = negative[pairs.rows] - positive[:, None] + margin  # (E, M)
     violates = exists[pairs.rows] & ~(gaps <= 0)  # a gap that is not a number must show
     logits = torch.where(violates, negative[pairs.rows] / temperature, 0)
@@ -77,11 +77,3 @@ def _lowest(pairs: Pairs, scores: Tensor, count: int) -> Pairs:
     starts = sizes.cumsum(0) - sizes
     ranks = torch.arange(len(order), device=order.device) - starts[pairs.rows]  # pairs are in row order
     return pairs.take(order[ranks < count])
-
-
-def _pick(scores: Tensor, pairs: Pairs, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of the pairs, (E,), and of (B, M) columns, in one gather, so that one (B, P) gradient is made."""
-    rows = torch.arange(pairs.height, device=columns.device).repeat_interleave(columns.shape[1])
-    picked = scores[torch.cat([pairs.rows, rows]), torch.cat([pairs.columns, columns.flatten()])]
-    picked = picked.to(torch.promote_types(picked.dtype, torch.float32))
-    return picked[: len(pairs.rows)], picked[len(pairs.rows) :].view_as(columns)

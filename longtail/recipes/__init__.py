@@ -3,11 +3,20 @@
 from collections.abc import Callable
 
 from longtail.bundle import Bundle
+from longtail.recipes.astec import astec
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dpr import dpr
 from longtail.recipes.ngame import ngame
+from longtail.recipes.siamesexml import siamesexml
 from longtail.recipes.unidec import unidec
 
-RECIPES: dict[str, Callable[..., Bundle]] = {"unidec": unidec, "depsl": depsl, "ngame": ngame, "dpr": dpr}
+RECIPES: dict[str, Callable[..., Bundle]] = {
+    "unidec": unidec,
+    "depsl": depsl,
+    "ngame": ngame,
+    "dpr": dpr,
+    "siamesexml": siamesexml,
+    "astec": astec,
+}
 
-__all__ = ["RECIPES", "depsl", "dpr", "ngame", "unidec"]
+__all__ = ["RECIPES", "astec", "depsl", "dpr", "ngame", "siamesexml", "unidec"]

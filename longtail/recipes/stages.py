@@ -32,6 +32,7 @@ from longtail.errors import BadInput
 from longtail.evaluate.propensity import label_frequency
 from longtail.losses import Loss
 from longtail.losses.binary import binary_cross_entropy
+from longtail.losses.contrastive import probabilistic_contrastive
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
@@ -53,6 +54,7 @@ LOSSES: dict[str, Callable[..., Tensor]] = {
     "info_nce": info_nce,
     "sup_con": sup_con,
     "binary_cross_entropy": binary_cross_entropy,
+    "probabilistic_contrastive": probabilistic_contrastive,
 }
 
 

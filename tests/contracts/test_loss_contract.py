@@ -10,6 +10,7 @@ from torch import Tensor
 
 from longtail.losses import Loss
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
+from longtail.losses.contrastive import probabilistic_contrastive
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
 from longtail.losses.triplet import triplet
 
@@ -17,6 +18,7 @@ BY_POSITIVES: dict[str, Loss] = {
     "info_nce": info_nce,
     "sup_con": sup_con,
     "decoupled_softmax": decoupled_softmax,
+    "probabilistic_contrastive": probabilistic_contrastive,
     "triplet": triplet,
     "triplet, included": partial(triplet, satisfied="included"),
     "triplet, 2 positives": partial(triplet, positives=2, negatives=5, margin=0.2),

@@ -157,3 +157,37 @@ def test_the_test_split_is_not_read(data, ngame):
     blind = recipes.ngame(replace(data.dataset, test=None), **SMALL)
     assert all((blind.vectors[kind] == ngame.vectors[kind]).all() for kind in ngame.vectors)
     assert (blind.fusion.weights == ngame.fusion.weights).all()
+
+
+def test_astec_finds_labels_by_their_examples_alone(data):
+    bundle = recipes.astec(data.dataset, **SMALL)
+    assert bundle.kinds == ("encoder", "classifier", "fused")
+    for kind in bundle.kinds:
+        found = precision(bundle, data, kind)
+        assert found["A"] > 85, kind  # two labels share a surrogate label, and so what the encoder learns
+        assert found["B"] > 85, kind
+        assert found["C"] < 10, kind  # no example
+    coarse = recipes.astec(data.dataset, **SMALL, cluster_size=16)
+    assert precision(coarse, data, "encoder")["A"] < 60
+
+
+def test_siamesexml_finds_labels_by_text_and_by_examples(data):
+    bundle = recipes.siamesexml(data.dataset, **SMALL)
+    assert bundle.kinds == ("encoder", "classifier", "fused")
+    for kind in ("classifier", "fused"):
+        found = precision(bundle, data, kind)
+        assert found["A"] > 95, kind
+        assert found["B"] > 85, kind
+        assert found["C"] < 10, kind
+    found = precision(bundle, data, "encoder")
+    assert found["A"] > 95
+    assert found["B"] < 100 / GROUP + 10
+
+
+def test_gandalf_lets_a_recipe_read_the_texts_of_labels(data):
+    """Of 300 labels few have an example: the others of block A are found by their text, once it is a training row."""
+    few = data.dataset.only_rows(np.sort(np.random.default_rng(0).choice(2000, 200, replace=False)))
+    options = {**SMALL, "cluster_size": 1, "random_negatives": 64}
+    plain, augmented = (recipes.astec(few, **options, augment=name) for name in ("none", "gandalf"))
+    without, found = (precision(bundle, data, "classifier")["A"] for bundle in (plain, augmented))
+    assert found > without + 20

@@ -1,0 +1,241 @@
+"""The paragraphs that recipes with shortlists share: label centroids, surrogate labels, the extreme classifiers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from longtail.batches.batch import Batch, entries_in_pool
+from longtail.batches.clusters import balanced_clusters
+from longtail.batches.loader import Loader
+from longtail.batches.negatives import Mined
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Shuffled
+from longtail.data.cooccurrence import related_labels, symmetric
+from longtail.data.dataset import Split
+from longtail.data.sparse import CSR, csr, row_of_entry
+from longtail.data.tokens import VectorTokens
+from longtail.losses import Loss
+from longtail.losses.glas import glas
+from longtail.models.labels import ResidualVectors
+from longtail.recipes.stages import Text, vector_source
+from longtail.search.exact import Exact
+from longtail.topk import FloatArray, IntArray
+from longtail.train.fit import fit, linear
+from longtail.train.optim import AdamW
+from longtail.train.plan import announce
+from longtail.train.run import Run
+
+
+def label_centroids(targets: CSR, documents: FloatArray) -> FloatArray:
+    """The normalised mean of the vectors of each label's rows, weighted by target; zeros for a label without rows.
+
+    Args:
+        targets: (N, L).
+        documents: (N, D) float32.
+
+    Returns:
+        (L, D) float32.
+    """
+    sums: FloatArray = np.asarray(targets.T @ documents, np.float32)  # (L, D)
+    norms = np.linalg.norm(sums, axis=1, keepdims=True)
+    sums /= np.where(norms > 0, norms, 1)
+    return sums
+
+
+def clusters_of(labels: FloatArray, size: int, *, seed: int, device: torch.device) -> IntArray:
+    """Balanced clusters of labels, (L,) int64.
+
+    Args:
+        labels: (L, D) unit vectors, or zeros.
+        size: the most labels of a cluster.
+        seed: of the first centres.
+        device: where the clusters are computed.
+    """
+    generator = np.random.default_rng([seed, 0, 0, 0, 5])  # the 5 parts it from other draws
+    return balanced_clusters(labels, size, generator=generator, device=device)
+
+
+def surrogate_labels(split: Split, clusters: IntArray) -> Split:
+    """The same documents with clusters of labels in place of labels; a cluster's target is the largest of its labels'.
+
+    Source: DeepXML (Dahiya et al., 2021), section 3, the surrogate task.
+    """
+    targets, shape = split.targets, (len(split), int(clusters.max(initial=0)) + 1)
+    return Split(split.documents, csr(row_of_entry(targets), clusters[targets.indices], shape, targets.data))
+
+
+def shortlists(
+    split: Split, documents: FloatArray, labels: FloatArray, clusters: IntArray, beam: int, *, device: torch.device
+) -> IntArray:
+    """Wrong labels that are near to each document: those in its nearest clusters of labels.
+
+    Args:
+        split: N documents; their true and filtered pairs are left out.
+        documents: (N, D) unit vectors.
+        labels: (L, D) unit vectors, or zeros.
+        clusters: (L,) int64.
+        beam: how many clusters of a document are looked at.
+        device: where the search runs.
+
+    Returns:
+        (N, beam * S) label ids with S the size of the largest cluster; -1 at the end of a row where there are fewer.
+    """
+    order = np.argsort(clusters, kind="stable")
+    sizes = np.bincount(clusters)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = np.full((len(sizes), sizes.max()), -1, np.int64)  # (K, S)
+    members[clusters[order], place] = order
+    membership = csr(np.arange(len(clusters)), clusters, (len(clusters), len(sizes)))
+    near = Exact(label_centroids(membership, labels), device=device).search(documents, min(beam, len(sizes))).ids
+    ids = members[near].reshape(len(documents), -1)  # (N, beam * S)
+    known = split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()
+    L = len(labels)
+    wrong = (ids >= 0) & ~np.isin(ids + np.arange(len(ids))[:, None] * L, known.indices + row_of_entry(known) * L)
+    ids[~wrong] = -1
+    return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)
+
+
+def train_surrogate(
+    run: Run,
+    text: Text,
+    split: Split,
+    loss: Loss,
+    *,
+    epochs: int,
+    batch: int,
+    random_negatives: int,
+    learning_rate: float,
+    classifier_learning_rate: float,
+    warmup: int,
+    dropout: float,
+    seed: int,
+) -> None:
+    """Train an encoder on surrogate labels, each with a vector and a bias of its own, which are thrown away.
+
+    Args:
+        run: keeps the stage ``surrogate``.
+        text: the encoder, and the tokens of the split's documents.
+        split: from `surrogate_labels`.
+        loss: of inner products of a unit vector and a free one.
+        epochs: passes over the documents.
+        batch: documents of a batch; its pool holds all their clusters.
+        random_negatives: clusters drawn at random into each pool.
+        learning_rate: of the encoder.
+        classifier_learning_rate: of the clusters' vectors.
+        warmup: steps over which both rise; they fall linearly to 0 after that.
+        dropout: share of a document vector's numbers that are dropped in a step.
+        seed: of all random numbers.
+    """
+    K = int(split.targets.shape[1])
+    clusters = ResidualVectors(K, text.encoder.width).to(text.device)
+    pool = Pool(split.targets, positives=None, random=random_negatives)
+    batches = Loader(split, Shuffled(len(split), batch, seed=seed), pool, text.sources()[0], None, seed=seed)
+    groups = [
+        {"params": list(text.encoder.parameters()), "lr": learning_rate},
+        {"params": list(clusters.parameters()), "lr": classifier_learning_rate},
+    ]
+    optimizer = AdamW(groups, learning_rate)
+
+    def objective(b: Batch) -> dict[str, Tensor]:
+        x = F.dropout(text.encoder(b.documents), dropout)  # (B, D)
+        w = clusters(b.label_ids, x.new_zeros(len(b.label_ids), x.shape[1]))  # (P, D + 1)
+        return {"surrogate": loss(with_one(x) @ w.T, b.targets, b.mask)}
+
+    trained = {"encoder": text.encoder, "clusters": clusters}
+    announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)
+    fit(
+        objective,
+        batches,
+        optimizer,
+        run=run,
+        stage="surrogate",
+        modules=trained,
+        epochs=epochs,
+        seed=seed,
+        schedule=linear(warmup),
+    )
+
+
+def train_extreme(
+    run: Run,
+    split: Split,
+    documents: FloatArray,
+    base: FloatArray,
+    loss: Loss,
+    *,
+    epochs: int,
+    batch: int,
+    near: IntArray,
+    negatives: int,
+    random_negatives: int,
+    learning_rate: float,
+    dropout: float,
+    glas_weight: float,
+    related: CSR,
+    seed: int,
+    device: torch.device,
+) -> FloatArray:
+    """Train one classifier a label on a frozen encoder: a given vector, plus a free one, and a bias.
+
+    Args:
+        run: keeps the stage ``extreme``.
+        split: N training rows.
+        documents: (N, D) their vectors under the frozen encoder.
+        base: (L, D) where the classifiers start.
+        loss: of inner products of a unit vector and a classifier.
+        epochs: passes over the rows.
+        batch: rows of a batch; its pool holds all their positives.
+        near: (N, H) wrong labels near to each row, from `shortlists`.
+        negatives: how many of these a row draws into the pool of a batch.
+        random_negatives: labels drawn at random into each pool.
+        learning_rate: of the classifiers; it falls linearly to 0.
+        dropout: share of a document vector's numbers that are dropped in a step.
+        glas_weight: weight of the GLaS regulariser; 0 for none.
+        related: (N', L) label matrix of the original documents, for the regulariser.
+        seed: of all random numbers.
+        device: where the classifiers are trained.
+
+    Returns:
+        (L, D + 1) float32, the last column being the bias.
+    """
+    L = len(base)
+    classifiers = ResidualVectors(*base.shape).to(device)
+    start = torch.from_numpy(base).to(device)
+    mined = Mined(len(split), negatives)
+    mined.renew(near)
+    pool = Pool(split.targets, None, random_negatives, mined)
+    batches = Loader(split, Shuffled(len(split), batch, seed=seed), pool, vector_source(documents), None, seed=seed)
+    optimizer = AdamW(classifiers.parameters(), learning_rate)
+    S = related_labels(related, np.arange(L), threshold=0.0, strength=symmetric) if glas_weight else None
+
+    def objective(b: Batch) -> dict[str, Tensor]:
+        assert isinstance(b.documents, VectorTokens)
+        w = classifiers(b.label_ids, start[b.label_ids])  # (P, D + 1)
+        scores = with_one(F.dropout(b.documents.values, dropout)) @ w.T  # (B, P)
+        terms = {"classifier": loss(scores, b.targets, b.mask)}
+        if S is not None:
+            ids = b.label_ids.cpu().numpy()
+            terms["glas"] = glas_weight * glas(w[:, :-1], torch.from_numpy(entries_in_pool(S, ids, ids)).to(device))
+        return terms
+
+    fit(
+        objective,
+        batches,
+        optimizer,
+        run=run,
+        stage="extreme",
+        modules={"classifiers": classifiers},
+        epochs=epochs,
+        seed=seed,
+        schedule=linear(batches.steps()),
+        others={"mined": mined},
+    )
+    return classifiers.vectors(base)
+
+
+def with_one(x: Tensor) -> Tensor:
+    """Rows (B, D) with a 1 at their end, for classifiers with a bias: (B, D + 1)."""
+    return F.pad(x, (0, 1), value=1)
