@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from longtail.bundle import Bundle
 from longtail.recipes.astec import astec
+from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dpr import dpr
 from longtail.recipes.ngame import ngame
@@ -17,6 +18,7 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "dpr": dpr,
     "siamesexml": siamesexml,
     "astec": astec,
+    "decaf": decaf,
 }
 
-__all__ = ["RECIPES", "astec", "depsl", "dpr", "ngame", "siamesexml", "unidec"]
+__all__ = ["RECIPES", "astec", "decaf", "depsl", "dpr", "ngame", "siamesexml", "unidec"]

@@ -107,6 +107,7 @@ def astec(
         run,
         text,
         surrogate_labels(train, clusters_of(z, cluster_size, seed=seed, device=where)),
+        None,
         label_loss,
         epochs=epochs,
         batch=batch,

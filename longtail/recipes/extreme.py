@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,10 +19,12 @@ from longtail.batches.samplers import Shuffled
 from longtail.data.cooccurrence import related_labels, symmetric
 from longtail.data.dataset import Split
 from longtail.data.sparse import CSR, csr, row_of_entry
-from longtail.data.tokens import VectorTokens
+from longtail.data.texts import Texts
+from longtail.data.tokens import VectorTokens, token_table
 from longtail.losses import Loss
 from longtail.losses.glas import glas
-from longtail.models.labels import ResidualVectors
+from longtail.models.encoder import encode_both
+from longtail.models.labels import FreeVectors, ResidualVectors
 from longtail.recipes.stages import Text, vector_source
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray, IntArray
@@ -39,10 +44,13 @@ def label_centroids(targets: CSR, documents: FloatArray) -> FloatArray:
     Returns:
         (L, D) float32.
     """
-    sums: FloatArray = np.asarray(targets.T @ documents, np.float32)  # (L, D)
-    norms = np.linalg.norm(sums, axis=1, keepdims=True)
-    sums /= np.where(norms > 0, norms, 1)
-    return sums
+    return unit_rows(np.asarray(targets.T @ documents, np.float32))  # (L, D)
+
+
+def unit_rows(vectors: FloatArray) -> FloatArray:
+    """Rows (n, D) of unit length; zeros stay zeros."""
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
 def clusters_of(labels: FloatArray, size: int, *, seed: int, device: torch.device) -> IntArray:
@@ -98,10 +106,19 @@ def shortlists(
     return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)
 
 
+def cluster_texts(labels: Texts, fields: Sequence[str], clusters: IntArray) -> Texts:
+    """The texts of the labels of each cluster, one after the other, as one title (DECAF, section 3: meta-labels)."""
+    members: list[list[str]] = [[] for _ in range(int(clusters.max(initial=0)) + 1)]
+    for cluster, text in zip(clusters.tolist(), labels.joined(fields), strict=True):
+        members[cluster].append(text)
+    return Texts.of([" ".join(texts) for texts in members])
+
+
 def train_surrogate(
     run: Run,
     text: Text,
     split: Split,
+    texts: Texts | None,
     loss: Loss,
     *,
     epochs: int,
@@ -113,12 +130,13 @@ def train_surrogate(
     dropout: float,
     seed: int,
 ) -> None:
-    """Train an encoder on surrogate labels, each with a vector and a bias of its own, which are thrown away.
+    """Train an encoder on surrogate labels, each with a vector and a bias of its own, which are not kept.
 
     Args:
         run: keeps the stage ``surrogate``.
         text: the encoder, and the tokens of the split's documents.
         split: from `surrogate_labels`.
+        texts: of the K clusters, which are encoded and added to the vectors; None for vectors alone.
         loss: of inner products of a unit vector and a free one.
         epochs: passes over the documents.
         batch: documents of a batch; its pool holds all their clusters.
@@ -129,10 +147,12 @@ def train_surrogate(
         dropout: share of a document vector's numbers that are dropped in a step.
         seed: of all random numbers.
     """
-    K = int(split.targets.shape[1])
-    clusters = ResidualVectors(K, text.encoder.width).to(text.device)
+    start = np.zeros((split.targets.shape[1], text.encoder.width + 1), np.float32)
+    clusters = FreeVectors(start, normalised=False).to(text.device)
     pool = Pool(split.targets, positives=None, random=random_negatives)
-    batches = Loader(split, Shuffled(len(split), batch, seed=seed), pool, text.sources()[0], None, seed=seed)
+    tokenizer = text.encoder.tokenizer
+    encoded = None if texts is None else partial(tokenizer.batch, token_table(texts, ("title",), tokenizer))
+    batches = Loader(split, Shuffled(len(split), batch, seed=seed), pool, text.sources()[0], encoded, seed=seed)
     groups = [
         {"params": list(text.encoder.parameters()), "lr": learning_rate},
         {"params": list(clusters.parameters()), "lr": classifier_learning_rate},
@@ -140,9 +160,13 @@ def train_surrogate(
     optimizer = AdamW(groups, learning_rate)
 
     def objective(b: Batch) -> dict[str, Tensor]:
-        x = F.dropout(text.encoder(b.documents), dropout)  # (B, D)
-        w = clusters(b.label_ids, x.new_zeros(len(b.label_ids), x.shape[1]))  # (P, D + 1)
-        return {"surrogate": loss(with_one(x) @ w.T, b.targets, b.mask)}
+        w = clusters(b.label_ids)  # (P, D + 1)
+        if b.labels is None:
+            x = text.encoder(b.documents)  # (B, D)
+        else:
+            x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+            w = w + F.pad(z, (0, 1))
+        return {"surrogate": loss(with_one(F.dropout(x, dropout)) @ w.T, b.targets, b.mask)}
 
     trained = {"encoder": text.encoder, "clusters": clusters}
     announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)

@@ -9,9 +9,10 @@ import torch
 
 from longtail.data.dataset import Split
 from longtail.data.sparse import csr, csr_of_lists
-from longtail.data.texts import Texts
+from longtail.data.texts import Strings, Texts
 from longtail.losses.softmax import decoupled_softmax
 from longtail.recipes.extreme import (
+    cluster_texts,
     clusters_of,
     label_centroids,
     shortlists,
@@ -59,6 +60,12 @@ def test_a_shortlist_is_the_wrong_labels_of_the_nearest_clusters() -> None:
     two = shortlists(truth, documents, labels, clusters, 2, device=CPU)
     assert two.tolist() == [[2, 1, 3, -1], [1, 0, 2, -1], [4, -1, -1, -1]]
     assert shortlists(truth, documents, labels, clusters, 9, device=CPU).shape == (3, 6)  # there are three clusters
+
+
+def test_texts_of_clusters_are_those_of_their_labels_in_order() -> None:
+    labels = Texts(Strings.of([""] * 3), {"title": Strings.of(["a", "b", "c"]), "content": Strings.of(["x", "", "z"])})
+    found = cluster_texts(labels, ("title", "content"), np.array([1, 0, 1]))
+    assert list(found.fields["title"]) == ["b", "a x c z"]
 
 
 def extreme(documents, base, truth, near=None, **options):
