@@ -50,7 +50,7 @@ def load_state(path: Path) -> dict[str, Any]:
 
         def value(node: dict[str, Any]) -> Any:
             if "tensor" in node:
-                return file.get_tensor(node["tensor"])
+                return file.get_tensor(node["tensor"]).clone()  # aligned: a product's last bit can depend on it
             if "items" in node:
                 return {key: value(item) for key, item in node["items"]}
             if "list" in node:

@@ -29,3 +29,10 @@ def test_two_names_of_one_tensor_are_kept_apart(tmp_path):
     save_state(tmp_path / "state.safetensors", {"a": shared, "b": shared})
     back = load_state(tmp_path / "state.safetensors")
     assert torch.equal(back["a"], back["b"])
+
+
+def test_tensors_come_back_in_memory_that_is_aligned_as_new_memory_is(tmp_path):
+    """A matrix product may round otherwise in other memory, and a resumed run must not."""
+    save_state(tmp_path / "state", {f"{i}": torch.ones(i) for i in range(1, 40)})
+    tensors = load_state(tmp_path / "state").values()
+    assert all(tensor.data_ptr() % 64 == 0 for tensor in tensors)
