@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from longtail.losses import Loss
+from longtail.data.sparse import csr
+from longtail.losses import Loss, chunked
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
 from longtail.losses.contrastive import probabilistic_contrastive
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
+from longtail.losses.targets import SparseTargets
 from longtail.losses.triplet import triplet
+
+
+def over_all_labels(loss: Callable[..., Tensor]) -> Loss:
+    """A loss of `longtail.losses.chunked` as a function of scores: the labels' vectors are the columns of the unity."""
+
+    def matrix(dense: Tensor) -> Any:
+        at = dense.nonzero(as_tuple=True)
+        return csr(at[0].numpy(), at[1].numpy(), (len(dense), dense.shape[1]), dense[at].numpy())
+
+    def of_scores(scores: Tensor, targets: Tensor, mask: Tensor) -> Tensor:
+        sparse = SparseTargets.of(matrix(targets), matrix(~mask), torch.arange(len(scores)))
+        seen = scores.masked_fill(~mask, 0)  # any number, as long as it is one: products have no mask
+        return loss(seen, torch.eye(scores.shape[1], dtype=scores.dtype), sparse, chunk=3)
+
+    return of_scores
+
 
 BY_POSITIVES: dict[str, Loss] = {
     "info_nce": info_nce,
@@ -23,10 +43,13 @@ BY_POSITIVES: dict[str, Loss] = {
     "triplet, included": partial(triplet, satisfied="included"),
     "triplet, 2 positives": partial(triplet, positives=2, negatives=5, margin=0.2),
     "triplet, all negatives": partial(triplet, negatives=100),
+    "chunked sup_con": over_all_labels(chunked.sup_con),
+    "chunked decoupled_softmax": over_all_labels(chunked.decoupled_softmax),
 }
 BY_PAIRS: dict[str, Loss] = {
     "binary_cross_entropy": binary_cross_entropy,
     "binary_cross_entropy, mean": partial(binary_cross_entropy, over_labels="mean"),
+    "chunked binary_cross_entropy": over_all_labels(chunked.binary_cross_entropy),
     "squared_hinge": squared_hinge,
     "squared_hinge, mean": partial(squared_hinge, over_labels="mean"),
 }
