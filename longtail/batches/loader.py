@@ -56,6 +56,10 @@ class Loader:
         """Batches an epoch of this process."""
         return len(range(self.rank, self.sampler.steps(), self.world))
 
+    def pool_of(self, batch: Batch) -> int:
+        """How many labels the documents of a batch are scored against."""
+        return int(self.split.targets.shape[1]) if self.pool.every_label else len(batch.label_ids)
+
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from step ``start`` on."""
         draws = enumerate(islice(self.sampler.epoch(epoch), self.rank, None, self.world))

@@ -18,6 +18,9 @@ class Pool:
     What is a positive in the pool for one document is a negative for the others (in-batch negatives), except where it
     is true for them as well: `longtail.batches.batch.entries_in_pool` marks every true pair.
 
+    A pool of no positives and nothing on top stands for every label: no (B, L) matrix is made of their targets, and
+    the objective reads those of its documents as a list (`longtail.losses.targets`).
+
     Attributes:
         targets: (N, L) true pairs.
         positives: how many positives of each document are drawn, with replacement; None takes all of them.
@@ -29,6 +32,11 @@ class Pool:
     positives: int | None = 1
     random: int = 0
     mined: Mined | None = None
+
+    @property
+    def every_label(self) -> bool:
+        """Whether it draws nothing, and so stands for every label."""
+        return self.positives == 0 and self.random == 0 and self.mined is None
 
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         """The pool of a batch: (P,) label ids, ascending, each once."""

@@ -39,13 +39,14 @@ def binary_cross_entropy(
     table: Tensor,
     targets: SparseTargets,
     *,
+    temperature: float = 1.0,
     update: Update | None = None,
     value_from: int = 1,
     chunk: int | None = None,
 ) -> Tensor:
     """Logistic loss of every seen pair, summed over labels, averaged over documents.
 
-    ``mean_i sum_l w_il log(1 + exp(-s_il)) + (1 - w_il) log(1 + exp(s_il))`` with ``s = x table^T``.
+    ``mean_i sum_l w_il log(1 + exp(-s_il / t)) + (1 - w_il) log(1 + exp(s_il / t))`` with ``s = x table^T``.
 
     The value costs a matrix product that the gradients do not need. It can be had from a part of the negatives, drawn
     anew at each call (by torch's generator): its expectation is the same, and the gradients are exact all the same.
@@ -54,6 +55,7 @@ def binary_cross_entropy(
         x: (B, D) documents.
         table: (L, D) label vectors; widened to float32 by chunks if they are narrower.
         targets: of the B documents.
+        temperature: t > 0; 1 for logits.
         update: steps the table in the backward pass; without one, the table gets its (L, D) gradient.
         value_from: the value counts one negative in so many, so many times; 1 counts all of them.
         chunk: labels at a time; by default as many as suit the device.
@@ -63,7 +65,7 @@ def binary_cross_entropy(
 
     Jain et al., 2023 (Renee), section 3: no (B, L) gradient, and a value that is skipped or sampled.
     """
-    x = _widened(x, table)
+    x = _widened(x, table) / temperature
     with torch.no_grad():
         labels = _Labels.of(x, table, targets, chunk)
         pairs, scores = labels.positives, labels.of_positives()  # (E,)

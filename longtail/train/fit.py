@@ -83,7 +83,7 @@ def fit(
             for step, batch in enumerate(batches.epoch(epoch, start), start):
                 set_learning_rate(optimizer, schedule(epoch * steps + step, epochs * steps))
                 terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
-                run.log.step(terms, *batch.targets.shape)
+                run.log.step(terms, len(batch.rows), batches.pool_of(batch))
                 if step + 1 < steps:
                     run.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
             run.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)

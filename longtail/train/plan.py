@@ -116,12 +116,12 @@ def _measure(
 ) -> Plan:
     """Size, memory and disk from the first batch, and the time of an epoch from a few steps."""
     batch = next(iter(batches.epoch(0)))
-    size, pool = batch.targets.shape
+    size, pool = len(batch.rows), batches.pool_of(batch)
     parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
     device = next(parameter.device for module in modules for parameter in module.parameters())
     tokens = [part for part in (batch.documents, batch.labels) if isinstance(part, PaddedTokens)]
     activations = sum(_activation_bytes(module, part) for module in modules for part in tokens)
-    memory = resident_bytes() * (device.type == "cpu") + 4 * (3 * parameters + 6 * size * pool) + activations
+    memory = resident_bytes() * (device.type == "cpu") + 4 * (3 * parameters + 6 * batch.targets.numel()) + activations
     disk = 4 * (3 + 1) * parameters
     plan = Plan(
         rows=len(batches.split),
@@ -131,7 +131,7 @@ def _measure(
         epochs=epochs,
         batch=size,
         pool=pool,
-        negatives=float(((batch.targets == 0) & batch.mask).sum()) / size,
+        negatives=pool - float(((batch.targets > 0) | ~batch.mask).sum()) / size,
         parameters=parameters,
         memory=memory,
         disk=disk,

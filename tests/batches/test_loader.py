@@ -141,6 +141,17 @@ SAMPLERS: list[Sampler] = [
 ]
 
 
+def test_a_batch_of_every_label_holds_no_matrix_of_them() -> None:
+    split, sampler = random_split(), Shuffled(N, 10, seed=0)
+    every = loader(split, sampler, Pool(split.targets, positives=0))
+    batch = next(every.epoch(0))
+    assert batch.targets.numel() == batch.mask.numel() == len(batch.label_ids) == 0
+    assert every.pool_of(batch) == L
+    some = loader(split, sampler, Pool(split.targets, random=7))
+    batch = next(some.epoch(0))
+    assert some.pool_of(batch) == batch.targets.shape[1] < L
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda sampler: type(sampler).__name__)
 def test_workers_do_not_show(sampler: Sampler) -> None:
     split = random_split()
