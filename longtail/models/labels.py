@@ -85,6 +85,37 @@ class ResidualVectors(nn.Module):
         return vectors
 
 
+class Classifiers(nn.Module):
+    """A free vector of any length and a bias for every label: the table of losses that go over all labels.
+
+    Args:
+        labels: L.
+        width: D.
+        dtype: of the table: float32, or bfloat16 for half the memory (see `longtail.train.fused`).
+    """
+
+    def __init__(self, labels: int, width: int, *, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(labels, width + 1, dtype=dtype))
+
+    def start_from(self, text: FloatArray, bias: float) -> None:
+        """Start every label at the vector of its text, (L, D), and at the same bias."""
+        with torch.no_grad():
+            self.table[:, :-1] = torch.from_numpy(text)
+            self.table[:, -1] = bias
+
+    def vectors(self, temperature: float = 1.0) -> FloatArray:
+        """All label vectors, (L, D + 1) float32, the last column being the bias.
+
+        Args:
+            temperature: of the logits (<x, w> / temperature + bias): the bias is multiplied by it, for scores that are
+                not divided.
+        """
+        vectors: FloatArray = self.table.detach().float().cpu().numpy().copy()
+        vectors[:, -1] *= temperature
+        return vectors
+
+
 def classifiers_named(
     name: str, labels: int, width: int, *, generator: torch.Generator, bias: FloatArray | None = None
 ) -> ResidualVectors | FreeVectors:

@@ -6,8 +6,10 @@ from longtail.bundle import Bundle
 from longtail.recipes.astec import astec
 from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
+from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.ngame import ngame
+from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
 from longtail.recipes.unidec import unidec
 
@@ -19,6 +21,8 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "siamesexml": siamesexml,
     "astec": astec,
     "decaf": decaf,
+    "renee": renee,
+    "dexml": dexml,
 }
 
-__all__ = ["RECIPES", "astec", "decaf", "depsl", "dpr", "ngame", "siamesexml", "unidec"]
+__all__ = ["RECIPES", "astec", "decaf", "depsl", "dexml", "dpr", "ngame", "renee", "siamesexml", "unidec"]

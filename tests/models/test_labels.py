@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from longtail.models.labels import FreeVectors, ResidualVectors
+from longtail.models.labels import Classifiers, FreeVectors, ResidualVectors
 from longtail.train.optim import AdamW
 
 START = np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0], [0.0, -2.0]], np.float32)
@@ -87,3 +87,17 @@ def test_a_residual_gives_its_rows_a_gradient_and_the_text_none() -> None:
 def test_a_bias_can_start_anywhere() -> None:
     residual = ResidualVectors(2, 1, bias=np.array([5, 7], np.float32))
     assert residual.vectors(np.array([[1], [2]], np.float32)).tolist() == [[1, 5], [2, 7]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_classifiers_start_at_the_texts_with_one_bias(dtype: torch.dtype) -> None:
+    classifiers = Classifiers(4, 2, dtype=dtype)
+    assert not classifiers.vectors().any()
+    classifiers.start_from(START, -0.5)
+    found = classifiers.vectors()
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.5))
+    assert classifiers.table.dtype == dtype
+    half = classifiers.vectors(temperature=0.5)
+    np.testing.assert_array_equal(half, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.25))
+    np.testing.assert_array_equal(classifiers.vectors(), found)

@@ -128,7 +128,55 @@ def test_depsl_finds_labels_by_their_text_and_only_those(data, options):
     assert found["C"] < 10
 
 
-@pytest.mark.parametrize("recipe", ["ngame", "unidec"])
+@pytest.fixture(scope="module")
+def renee(data):
+    return recipes.renee(data.dataset, **{**SMALL, "start_epochs": 4})
+
+
+def test_renee_finds_labels_by_their_examples_too(data, renee):
+    assert renee.kinds == ("encoder", "classifier", "fused")
+    for kind in ("classifier", "fused"):
+        found = precision(renee, data, kind)
+        assert found["A"] > 95, kind
+        assert found["B"] > 90, kind
+        assert found["C"] < 10, kind
+    assert precision(renee, data, "encoder")["B"] < 100 / GROUP + 10
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bfloat16": True, "momentum": 0.9, "classifier_learning_rate": 0.1},
+        {"loss": "decoupled_softmax"},
+        {"start_epochs": 0, "epochs": 12},  # what the start is worth is its speed
+    ],
+    ids=str,
+)
+def test_variants_of_renee_find_the_labels_too(data, options):
+    found = precision(recipes.renee(data.dataset, **{**SMALL, "start_epochs": 4, **options}), data, "classifier")
+    assert found["A"] > 95
+    assert found["B"] > 90
+
+
+def test_renee_without_a_step_of_the_classifiers_ranks_by_text(data):
+    """The ablation: classifiers that stay where they start."""
+    options = {**SMALL, "start_epochs": 4, "classifier_learning_rate": 0.0, "validation": 0.0}
+    bundle = recipes.renee(data.dataset, **options)
+    assert bundle.kinds == ("encoder", "classifier")
+    assert precision(bundle, data, "classifier")["B"] < 100 / GROUP + 10
+
+
+@pytest.mark.parametrize("options", [{"random_negatives": None}, {"hard_negatives": 4}], ids=str)
+def test_dexml_finds_labels_by_their_text_and_only_those(data, options):
+    bundle = recipes.dexml(data.dataset, **{**SMALL, **options})
+    assert bundle.kinds == ("encoder",)
+    found = precision(bundle, data, "encoder")
+    assert found["A"] > 95
+    assert found["B"] < 100 / GROUP + 10
+    assert found["C"] < 10
+
+
+@pytest.mark.parametrize("recipe", ["ngame", "unidec", "renee"])
 def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
     import torch
 

@@ -9,6 +9,7 @@ from longtail import LongtailError
 from longtail.data.split import rows_at_random
 from longtail.data.synthetic import planted
 from longtail.evaluate.propensity import label_frequency
+from longtail.losses.targets import SparseTargets
 from longtail.recipes import RECIPES, ngame
 from longtail.train import fit as module
 
@@ -27,13 +28,14 @@ def test_soft_targets_reach_every_stage(recipe, data, monkeypatch):
 
     def step(objective, batch, optimizer, *, seed):
         values = plain(objective, batch, optimizer, seed=seed)
-        if seed:  # not one of the plan's trial steps
+        if seed and batch.targets.numel():  # not one of the plan's trial steps, and there is a pool
             for name in values:
                 seen.setdefault(name, []).append((batch.rows.numpy(), batch.targets.numpy()))
         return values
 
     monkeypatch.setattr(module, "take_step", step)
-    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL)
+    options = {"random_negatives": 16} if recipe == "dexml" else {}  # without, every label is in sight
+    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL, **options)
     documents = len(data.train) - (len(data.train) // 20 if "validation" in RECIPES[recipe].__kwdefaults__ else 0)
     assert seen
     for batches in seen.values():
@@ -41,6 +43,23 @@ def test_soft_targets_reach_every_stage(recipe, data, monkeypatch):
         soft = np.concatenate([((targets > 0) & (targets < 1)).any(1) for _, targets in batches])
         assert soft[rows >= documents].any()
         assert not soft[rows < documents].any()
+
+
+@pytest.mark.parametrize("recipe", ["renee", "dexml"])
+def test_soft_targets_reach_the_losses_over_all_labels(recipe, data, monkeypatch):
+    plain, seen = SparseTargets.of, []
+
+    def of(targets, filtered, rows):
+        found = plain(targets, filtered, rows)
+        seen.append((rows[found.positives.rows].numpy(), found.positives.weights.numpy()))
+        return found
+
+    monkeypatch.setattr(SparseTargets, "of", of)
+    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL)
+    rows, weights = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    documents = len(data.train) - (len(data.train) // 20 if recipe == "renee" else 0)
+    assert (weights[rows < documents] == 1).all()
+    assert (weights[rows >= documents] < 1).any()
 
 
 def test_the_fusion_counts_original_documents_alone(data):

@@ -11,6 +11,7 @@ from longtail.recipes import RECIPES
 from longtail.train import fit as module
 
 STEPS = 20
+COMMON = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "seed": 3, "device": "cpu"}
 OPTIONS = {
     "decaf": {"epochs": 3, "classifier_epochs": 3},
     "siamesexml": {"epochs": 24, "classifier_epochs": 3},
@@ -19,6 +20,8 @@ OPTIONS = {
     "ngame": {"epochs": 3, "cluster_from": 1, "classifier_epochs": 3},
     "depsl": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2, "symmetric": True},
     "unidec": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2},
+    "renee": {"start_epochs": 3, "epochs": 3},
+    "dexml": {"epochs": 3, "random_negatives": None, "labels_at_once": 50},
 }
 PINNED = {
     ("dpr", "triplet"): [
@@ -285,6 +288,72 @@ PINNED = {
         3.0290082,
         3.0187063,
     ],
+    ("renee", "start"): [
+        0.5203872,
+        0.4826710,
+        0.5042104,
+        0.4613488,
+        0.4921676,
+        0.4598558,
+        0.4334365,
+        0.3592704,
+        0.4247167,
+        0.3166391,
+        0.3248580,
+        0.3201360,
+        0.3235061,
+        0.3149449,
+        0.2899921,
+        0.3004878,
+        0.2510671,
+        0.3172023,
+        0.2583559,
+        0.2411428,
+    ],
+    ("renee", "classifier"): [
+        5.6194239,
+        4.6793122,
+        7.9742022,
+        7.1706758,
+        7.2271419,
+        22.6439705,
+        6.8156018,
+        8.1503553,
+        8.3871479,
+        6.1482668,
+        21.1048431,
+        6.1457586,
+        5.9284678,
+        4.8936596,
+        7.1871586,
+        6.5209465,
+        13.3675070,
+        6.6385884,
+        4.2771831,
+        5.4819713,
+    ],
+    ("dexml", "encoder"): [
+        7.3816862,
+        7.7470860,
+        7.3240371,
+        7.1505036,
+        7.0976171,
+        8.6493940,
+        6.7521243,
+        6.6016703,
+        7.2781773,
+        4.8536386,
+        4.5766606,
+        3.0923967,
+        4.2316222,
+        4.4650331,
+        3.4026518,
+        3.4270773,
+        3.2731633,
+        3.5938232,
+        2.6962070,
+        2.8056965,
+    ],
 }
 
 
@@ -308,9 +377,7 @@ def first_losses(recipe, term, monkeypatch):
     monkeypatch.setattr(module, "take_step", step)
     data = planted(0, documents=600, labels=120).dataset
     with pytest.raises(Enough):
-        RECIPES[recipe](
-            data, batch=64, random_negatives=32, width=16, warmup=5, seed=3, device="cpu", **OPTIONS[recipe]
-        )
+        RECIPES[recipe](data, **{**COMMON, **OPTIONS[recipe]})
     return seen
 
 
