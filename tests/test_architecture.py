@@ -14,7 +14,7 @@ ROOT = Path(longtail.__file__).parent
 ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "files"},
     *({room} for room in ("data", "batches", "losses", "models", "train", "search", "evaluate", "bundle", "recipes")),
-    *({"compare"}, {"cli"}, {"serve"}, {"__main__"}),
+    *({"compare"}, {"serve"}, {"cli"}, {"__main__"}),
 )
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 WITHOUT_TEST_SPLIT = {"batches", "losses", "models", "train", "recipes"}

@@ -10,7 +10,9 @@ from rich.console import Console
 from longtail.cli.compare import compare
 from longtail.cli.data import data_app
 from longtail.cli.evaluate import evaluate
+from longtail.cli.labels import labels_app
 from longtail.cli.predict import predict
+from longtail.cli.serve import bench_app, index, serve
 from longtail.cli.train import resume, train_app
 from longtail.errors import LongtailError
 
@@ -25,6 +27,10 @@ app.add_typer(train_app, name="train")
 app.command()(resume)
 app.command()(evaluate)
 app.command()(predict)
+app.add_typer(labels_app, name="labels")
+app.command()(index)
+app.command()(serve)
+app.add_typer(bench_app, name="bench")
 app.command()(compare)
 
 

@@ -15,10 +15,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from longtail.bundle import Bundle, load
+from longtail.bundle import Bundle
 from longtail.cli.runs import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
+from longtail.serve.live import with_changes
 from longtail.topk import TopK
 
 
@@ -37,10 +38,12 @@ def predict(
 
     A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
+
+    Labels that were added with longtail labels are ranked too, and those that were removed are not.
     """
     if output is not None and output.suffix not in (".jsonl", ".npz"):
         raise BadInput("--output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
-    bundle = load(run, device=device)
+    bundle = with_changes(run, device=device)
     for_people = output is None and (table or sys.stdout.isatty())
     with _opened(input_file) as file:
         texts = _texts(file, input_file)

@@ -1,0 +1,102 @@
+"""``longtail serve``, ``longtail index`` and ``longtail bench serve``."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from longtail.cli.runs import RunFolder
+from longtail.errors import BadInput, MissingExtra
+from longtail.search.faiss import EXACT_BELOW
+from longtail.serve.live import Live
+
+bench_app = typer.Typer(help="Measure a server.", no_args_is_help=True)
+
+
+def serve(
+    run: RunFolder,
+    host: Annotated[str, typer.Option(help="The address to bind to; 0.0.0.0 is every one.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes a free one.", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="Processes; they share the model's memory.", min=1)] = 1,
+    threads: Annotated[int | None, typer.Option(help="Of the model, in each process.", min=1)] = None,
+    queue: Annotated[int, typer.Option(help="Texts that may wait; then 429.", min=1)] = 1024,
+    deadline: Annotated[float, typer.Option(help="Seconds that a request may wait; then 503.")] = 2.0,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug logs every request.")] = "info",
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Serve a run's model over HTTP (docs/serving.md), with a page at /.
+
+    Labels can be changed with the token that the environment variable LONGTAIL_TOKEN holds.
+    """
+    if importlib.util.find_spec("fastapi") is None or importlib.util.find_spec("uvicorn") is None:
+        raise MissingExtra("fastapi", extra="serve", purpose="longtail serve")
+    from longtail.serve.service import Settings  # noqa: PLC0415  (an extra)
+    from longtail.serve.start import serve as start  # noqa: PLC0415
+    from longtail.serve.start import threads_of  # noqa: PLC0415
+
+    if not (run / "model" / "bundle.json").is_file():
+        raise BadInput(run / "model", "expected a trained model, found none", remedy="train one with --out")
+    settings = Settings(
+        run.absolute(),
+        device=device,
+        threads=threads or threads_of(workers),
+        approximate=not exact,
+        queue=queue,
+        deadline=deadline,
+    )
+    start(settings, host=host, port=port, workers=workers, level=log_level)
+
+
+def index(
+    run: RunFolder,
+    recall: Annotated[float, typer.Option(help="At 10, against exact search.", min=0.01, max=1.0)] = 0.95,
+    method: Annotated[
+        Literal["hnsw", "ivfpq"] | None, typer.Option(help="By default hnsw, if it fits in --memory.")
+    ] = None,
+    memory: Annotated[float | None, typer.Option(help="GiB that the index may take.")] = None,
+    kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Build an approximate index, which longtail serve then uses: for 300,000 labels and more.
+
+    Its recall is measured against exact search, with texts of labels as queries, and kept with it.
+    """
+    console = Console(highlight=False)
+    live = Live(run, device=device, approximate=False)
+    labels, kind = len(live.view.model.labels), kind or live.view.model.kinds[-1]
+    if labels < EXACT_BELOW:
+        console.print(f"{labels:,} labels: exact search is as good below {EXACT_BELOW:,}, and needs no index.")
+    made = live.index(kind, target=recall, method=method, memory=memory)
+    live.close()
+    console.print(
+        f"{made.method} over {made.labels:,} labels, {kind} score, in {made.seconds:,.0f} s: recall@{made.k} "
+        f"{made.recall:.3f} on {made.queries:,} queries, looking at {made.effort} candidates or cells"
+    )
+
+
+@bench_app.command("serve")
+def bench_serve(
+    url: Annotated[str, typer.Argument(help="Of a server on this machine.")] = "http://127.0.0.1:8000",
+    rate: Annotated[float, typer.Option(help="Requests a second, whether or not they are answered.")] = 100.0,
+    seconds: Annotated[float, typer.Option(help="How long.", max=3600)] = 60.0,
+    changes: Annotated[float, typer.Option(help="Labels added a second, and as many removed; needs the token.")] = 0.0,
+    texts: Annotated[
+        Path | None, typer.Option(help="One text a line; by default texts of the server's labels.")
+    ] = None,
+    k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
+    batch: Annotated[int, typer.Option(help="Texts a request.", min=1)] = 1,
+) -> None:
+    """Send requests at a steady rate and print how long answers take: an open loop, loopback addresses only."""
+    from longtail.serve.load import Load, report, run  # noqa: PLC0415  (only where it is needed)
+
+    lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
+    results = asyncio.run(run(Load(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch)))
+    Console(highlight=False).print(report(results, seconds))
+    if any(result.error for result in results):
+        raise typer.Exit(1)

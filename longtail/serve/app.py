@@ -1,0 +1,299 @@
+"""The HTTP interface: FastAPI checks requests at the door and documents them; the service answers."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path as File
+from typing import Annotated, Any
+
+import torch
+from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from starlette.types import ASGIApp
+
+import longtail
+from longtail.errors import LongtailError
+from longtail.serve import schemas
+from longtail.serve.batcher import Full, Late
+from longtail.serve.door import Door
+from longtail.serve.live import NewLabel, storable
+from longtail.serve.parts import View
+from longtail.serve.service import Predict, Ranked, Service, Settings
+from longtail.serve.telemetry import Metrics
+
+TOKEN = "LONGTAIL_TOKEN"  # noqa: S105  (the name of an environment variable)
+_PAGE = {
+    "": ("page.html", "text/html"),
+    "page.js": ("page.js", "text/javascript"),
+    "page.css": ("page.css", "text/css"),
+}
+_bearer = HTTPBearer(auto_error=False, description="the value of LONGTAIL_TOKEN")
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.Problem, "description": description}
+    for code, description in {
+        400: "The body is no JSON.",
+        401: "The token is missing or wrong.",
+        403: "Changes are refused: the server has no token.",
+        404: "There is no such label.",
+        408: "The body did not arrive in time.",
+        413: "The body is too large.",
+        422: "Something in the request is not as it must be.",
+        429: "Too much is waiting; try again later.",
+        503: "The request waited too long, or no model is open.",
+    }.items()
+}
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: whatever a text holds, it can be sent."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of an answer."""
+        return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: _PROBLEMS[code] for code in (*codes, 413, 422, 429, 503)}
+
+
+def _service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def _may_change(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
+    token: str = request.app.state.token
+    if not token:
+        raise HTTPException(403, f"changes are refused: start the server with {TOKEN}")
+    if given is None or not hmac.compare_digest(given.credentials.encode("latin-1", "replace"), token.encode()):
+        raise HTTPException(401, "changes need the server's token", {"WWW-Authenticate": "Bearer"})
+
+
+Served = Annotated[Service, Depends(_service)]
+UidInPath = Annotated[str, Path(max_length=schemas.UID_LENGTH)]
+api = APIRouter(prefix="/v1", tags=["model"])
+operation = APIRouter(tags=["operation"])
+
+
+@api.post("/predict", response_model=schemas.PredictAnswer, responses=_problems(400, 408))
+async def predict(asked: schemas.PredictRequest, service: Served) -> Response:
+    """Rank labels for texts."""
+    if asked.explain and len(asked.texts) > 1:
+        raise HTTPException(422, "explain is for one text at a time")
+    texts = [schemas.fields_of(text) for text in asked.texts]
+    request = Predict(texts, asked.k, asked.kind, asked.allowed, asked.excluded, asked.explain)
+    return Json(_ranking(await service.predict(request)))
+
+
+def _ranking(ranked: Ranked) -> dict[str, Any]:
+    results = [{"labels": [label._asdict() for label in labels]} for labels in ranked.labels]
+    for result, row in zip(results, ranked.explained or [], strict=False):
+        for label, why in zip(result["labels"], row, strict=True):
+            label["scores"] = why.scores
+            label["words"] = [{"word": word, "weight": weight} for word, weight in why.words]
+    return {"kind": ranked.kind, "results": results}
+
+
+@api.get("/labels", response_model=schemas.LabelsAnswer, responses=_problems())
+async def labels(
+    service: Served,
+    query: Annotated[str, Query(max_length=schemas.TITLE_LENGTH, description="a part of the label's text")] = "",
+    limit: Annotated[int, Query(ge=1, le=schemas.MOST)] = 20,
+) -> Response:
+    """Find labels by a part of their text; upper and lower case of a to z are the same."""
+    _must_be_text(query)
+
+    def look(view: View) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for i in reversed(range(len(view.parts))):  # what was added last comes first
+            found += [_label(view, i, place) for place in view.parts[i].containing(query, limit - len(found))]
+        return found
+
+    return Json({"labels": await service.read(look)})
+
+
+@api.get("/labels/{uid:path}", response_model=schemas.LabelAnswer, responses=_problems(404))
+async def label(uid: UidInPath, service: Served) -> Response:
+    """A label by its uid."""
+    _must_be_text(uid)
+
+    def look(view: View) -> dict[str, Any] | None:
+        found = view.find(uid)
+        return found and _label(view, *found)
+
+    answer = await service.read(look)
+    if answer is None:
+        raise HTTPException(404, "there is no label with this uid")
+    return Json(answer)
+
+
+def _label(view: View, part: int, place: int) -> dict[str, Any]:
+    texts = view.parts[part].bundle.labels
+    return {"uid": texts.uids[place], "text": texts.fields["title"][place], "added": part > 0}
+
+
+@api.post(
+    "/labels",
+    status_code=201,
+    response_model=schemas.AddAnswer,
+    responses=_problems(400, 401, 403, 408),
+    dependencies=[Depends(_may_change)],
+)
+async def add(
+    asked: Annotated[
+        schemas.AddedLabel | Annotated[list[schemas.AddedLabel], Body(min_length=1, max_length=schemas.LABELS)], Body()
+    ],
+    service: Served,
+) -> Response:
+    """Add labels, or replace those with the same uid: all of them or none. The next request finds them."""
+    given = asked if isinstance(asked, list) else [asked]
+    if not 1 <= len(given) <= schemas.LABELS:
+        raise HTTPException(422, f"body: expected 1 to {schemas.LABELS:,} labels, found {len(given):,}")
+    await service.add(
+        [NewLabel(one.uid, one.text, [schemas.fields_of(example) for example in one.examples]) for one in given]
+    )
+    return Json({"uids": [one.uid for one in given]}, 201)
+
+
+@api.delete(
+    "/labels/{uid:path}",
+    status_code=204,
+    response_class=Response,
+    responses=_problems(401, 403, 404),
+    dependencies=[Depends(_may_change)],
+)
+async def remove(uid: UidInPath, service: Served) -> Response:
+    """Remove a label; the next request does not find it."""
+    _must_be_text(uid)
+    if not await service.remove(uid):
+        raise HTTPException(404, "there is no label with this uid")
+    return Response(status_code=204)
+
+
+def _must_be_text(text: str) -> None:
+    if not storable(text):
+        raise HTTPException(422, "expected text that UTF-8 can hold, without NUL")
+
+
+@api.get("/model", response_model=schemas.ModelAnswer, responses=_problems())
+async def model(request: Request, service: Served) -> Response:
+    """What answers: the model's card, its labels, its training and, where it was evaluated, its metrics."""
+    live = service.live
+    view = await service.read(lambda view: view)
+    said = _read(live.run / "run.json")
+    return Json(
+        {
+            "recipe": view.model.recipe,
+            "kinds": list(view.model.kinds),
+            "fields": list(view.model.fields),
+            "encoder": type(view.model.encoder).__name__,
+            "width": view.model.encoder.width,
+            "labels": {**view.counts, "all": len(view)},
+            "index": {kind: getattr(index, "measured")._asdict() for kind, index in view.parts[0].indexes.items()},  # noqa: B009
+            "changes": bool(request.app.state.token),
+            "settings": {key: said[key] for key in ("arguments", "versions") if key in said},
+            "training": _read_lines(live.run / "metrics.jsonl"),
+            "evaluation": _read(live.run / "evaluation.json") or None,
+        }
+    )
+
+
+def _read(path: File) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _read_lines(path: File) -> list[Any]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
+
+
+@operation.get("/healthz", responses={200: {"description": "The process lives."}})
+async def healthz() -> dict[str, str]:
+    """Whether the process lives."""
+    return {"status": "ok"}
+
+
+@operation.get("/readyz", responses={503: _PROBLEMS[503]})
+async def readyz(service: Served) -> dict[str, str]:
+    """Whether a model answers."""
+    if not service.ready:
+        raise HTTPException(503, "no model is open")
+    return {"status": "ready"}
+
+
+@operation.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+async def metrics(request: Request) -> Response:
+    """Counts and times, for Prometheus."""
+    return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+async def _page(request: Request) -> Response:
+    content, kind = request.app.state.page[request.url.path.removeprefix("/")]
+    return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """The first thing that is wrong, in one line; what was sent is not sent back."""
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(step) for step in first["loc"])
+    return Json({"detail": f"{place[:200]}: {first['msg']}"}, 422)
+
+
+async def _mendable(_: Request, error: Exception) -> Response:
+    return Json({"detail": str(error)}, 422)
+
+
+async def _full(_: Request, __: Exception) -> Response:
+    return Json({"detail": "too much is waiting; try again later"}, 429, {"Retry-After": "1"})
+
+
+async def _late(_: Request, __: Exception) -> Response:
+    return Json({"detail": "the request waited too long"}, 503, {"Retry-After": "1"})
+
+
+async def _fault(_: Request, __: Exception) -> Response:
+    return Json({"detail": "internal error; the server's log has more"}, 500)
+
+
+async def _unwritable(_: Request, error: Exception) -> Response:
+    return Json({"detail": f"the catalogue of labels cannot be used now: {error}"}, 503, {"Retry-After": "1"})
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    torch.set_num_threads(app.state.service.settings.threads)
+    await app.state.service.start()
+    yield
+    await app.state.service.stop()
+
+
+def application(settings: Settings) -> ASGIApp:
+    """The server's application; the token comes from the environment variable ``LONGTAIL_TOKEN``."""
+    app = FastAPI(
+        title="longtail",
+        version=longtail.__version__,
+        summary="Ranks the few relevant labels of a text out of very many.",
+        docs_url=None,  # these pages load their scripts from another host
+        redoc_url=None,
+        lifespan=_lifespan,
+    )
+    app.state.metrics = Metrics()
+    app.state.token = os.environ.get(TOKEN, "")
+    app.state.service = Service(settings, app.state.metrics)
+    folder = File(__file__).parent / "page"
+    app.state.page = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGE.items()}
+    for router in (api, operation):
+        app.include_router(router)
+    for path in _PAGE:
+        app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)
+    handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
+    for error, handler in (*handlers.items(), (sqlite3.Error, _unwritable), (Exception, _fault)):
+        app.add_exception_handler(error, handler)
+    return Door(app, metrics=app.state.metrics, body=settings.body)

@@ -1,0 +1,167 @@
+"""The label changes of a run, durable in SQLite beside its model: what was acknowledged survives a crash."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+from longtail.errors import BadInput, LongtailError
+from longtail.files import sha256
+from longtail.topk import AnyArray
+
+NAME = "labels.sqlite"
+_BUSY = 30.0  # seconds to wait for another process that writes
+_TABLES = """
+CREATE TABLE IF NOT EXISTS labels (
+    uid TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, text TEXT, examples TEXT NOT NULL, rows BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS state (
+    only INTEGER PRIMARY KEY CHECK (only = 1), trained TEXT NOT NULL, last INTEGER NOT NULL, folded INTEGER NOT NULL,
+    dropped INTEGER NOT NULL, folder TEXT NOT NULL
+);
+"""
+
+Example = Mapping[str, str]  # a document, by field
+
+
+class Change(NamedTuple):
+    """The newest change of one label.
+
+    Attributes:
+        uid: of the label.
+        text: of the label, or None where it was removed.
+        examples: documents that have the label.
+        rows: its row of each array of `Bundle.per_label`, with a first dimension of 1; empty where it was removed.
+    """
+
+    uid: str
+    text: str | None = None
+    examples: Sequence[Example] = ()
+    rows: Mapping[str, AnyArray] = {}
+
+
+class State(NamedTuple):
+    """Where a catalogue stands. Changes are numbered from 1.
+
+    Attributes:
+        last: number of the last change.
+        folded: changes up to here are in the model of ``folder``.
+        dropped: changes up to here may no longer be in the catalogue.
+        folder: of the model that changes come on top of, relative to the run.
+    """
+
+    last: int
+    folded: int
+    dropped: int
+    folder: str
+
+
+class Catalogue:
+    """The changes of a run's labels, in ``RUN/labels.sqlite``; any number of processes may read and write it.
+
+    A change is one transaction, on the disk (write-ahead log, full synchronisation) before `put` returns. Not for use
+    by two threads at once.
+
+    Args:
+        run: the run folder; the catalogue is made where there is none.
+
+    Raises:
+        BadInput: the catalogue was made for another model than the run's.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.path = run / NAME
+        trained = sha256(run / "model" / "bundle.json")
+        try:
+            self._connection = sqlite3.connect(
+                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
+            self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+            with self._transaction():
+                for statement in filter(str.strip, _TABLES.split(";")):
+                    self._connection.execute(statement)
+                self._connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?, 0, 0, 0, 'model')", (trained,))
+        except sqlite3.DatabaseError as error:
+            raise BadInput(
+                self.path, f"expected a catalogue of labels, found {error}", remedy="move it away"
+            ) from error
+        (found,) = self._connection.execute("SELECT trained FROM state").fetchone()
+        if found != trained:
+            self.close()
+            problem = f"expected changes of this model ({trained[:12]}), found those of another ({found[:12]})"
+            raise BadInput(self.path, problem, remedy="move it away, and add its labels to this model")
+        self._version = -1
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def touched(self) -> bool:
+        """Whether anybody else has changed the catalogue since this was last asked; some microseconds."""
+        before, (self._version,) = self._version, self._connection.execute("PRAGMA data_version").fetchone()
+        return before != self._version
+
+    def state(self) -> State:
+        """Where the catalogue stands."""
+        return State(*self._connection.execute("SELECT last, folded, dropped, folder FROM state").fetchone())
+
+    def since(self, number: int) -> tuple[int, list[Change]]:
+        """The number of the last change, and the newest change of each label among those after ``number``."""
+        query = "SELECT number, uid, text, examples, rows FROM labels WHERE number > ? ORDER BY number"
+        found = self._connection.execute(query, (number,)).fetchall()
+        changes = [Change(uid, text, json.loads(examples), _arrays(rows)) for _, uid, text, examples, rows in found]
+        return (found[-1][0] if found else number), changes
+
+    def put(self, changes: Sequence[Change]) -> None:
+        """Record changes, all of them or none; they are on the disk when this returns."""
+        with self._transaction():
+            (last,) = self._connection.execute("SELECT last FROM state").fetchone()
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)",
+                [
+                    (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
+                    for number, change in enumerate(changes, last + 1)
+                ],
+            )
+            self._connection.execute("UPDATE state SET last = ?", (last + len(changes),))
+
+    def fold(self, before: State, number: int, folder: str) -> None:
+        """From now on changes come on top of the model in ``folder``, which holds those up to ``number``.
+
+        The changes that were folded the time before are dropped: nobody who reads this catalogue lacks them.
+
+        Raises:
+            LongtailError: somebody else has folded since ``before`` was read.
+        """
+        with self._transaction():
+            if self.state().folder != before.folder:
+                raise LongtailError("another process has compacted the labels meanwhile; nothing is left to do")
+            self._connection.execute("DELETE FROM labels WHERE number <= ?", (before.folded,))
+            self._connection.execute(
+                "UPDATE state SET folded = ?, dropped = ?, folder = ?", (number, before.folded, folder)
+            )
+
+
+def _arrays(blob: bytes) -> Mapping[str, AnyArray]:
+    try:
+        rows: Mapping[str, AnyArray] = load(blob)
+    except SafetensorError as error:
+        raise BadInput(NAME, f"expected the vectors of a label, found {error}", remedy="add the label again") from error
+    return rows

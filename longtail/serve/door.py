@@ -1,0 +1,111 @@
+"""What every request passes: a limit on its body, a clock, a log, and no traceback on the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from longtail.serve.telemetry import Metrics
+
+_log = logging.getLogger("longtail.serve")
+SAFE = [  # the page is its own only source, and nothing may frame it
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+class Refused(Exception):
+    """A request that is answered before the application sees it."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+class Door:
+    """The outermost layer of the server.
+
+    Args:
+        app: the application.
+        metrics: are told of each request.
+        body: bytes that a body may have.
+        patience: seconds that a client may take to send it.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, body: int, patience: float = 30.0) -> None:
+        self._app, self._metrics, self._body, self._patience = app, metrics, body, patience
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 0
+
+        async def outwards(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *SAFE]
+            await send(message)
+
+        try:
+            body = await asyncio.wait_for(self._read(scope, receive), self._patience)
+            await self._app(scope, _again(body, receive), outwards)
+        except asyncio.TimeoutError:
+            await _answer(outwards, 408, "the body did not arrive in time")
+        except Refused as refused:
+            await _answer(outwards, refused.status, refused.detail)
+        except Exception:  # noqa: BLE001  (it is logged, and its client told that there was one)
+            _log.exception("a request failed", extra={"with": {"path": scope["path"]}})
+            if status == 0:
+                await _answer(outwards, 500, "internal error; the server's log has more")
+        seconds = time.perf_counter() - start
+        route = getattr(scope.get("route"), "path", "other")
+        method = scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD", "OPTIONS") else "other"
+        self._metrics.seconds.labels(method, route, str(status)).observe(seconds)
+        about = {"method": scope["method"], "path": scope["path"], "status": status, "ms": round(1000 * seconds, 2)}
+        _log.debug("request", extra={"with": about})
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        """The whole body, if it is not too large."""
+        said = dict(scope["headers"]).get(b"content-length", b"0")
+        if said.isdigit() and int(said[:20]) > self._body:
+            raise Refused(413, f"the body is larger than {self._body:,} bytes")
+        chunks, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise Refused(400, "the client has gone")
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            more = message.get("more_body", False)
+            if size > self._body:
+                raise Refused(413, f"the body is larger than {self._body:,} bytes")
+        return b"".join(chunks)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A receive that gives the body, and then what follows."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _answer(send: Send, status: int, detail: str) -> None:
+    headers: list[Any] = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps({"detail": detail}).encode()})

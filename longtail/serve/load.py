@@ -1,0 +1,200 @@
+"""A load generator: requests leave at a steady rate whether or not earlier ones were answered (an open loop).
+
+A closed loop would send less whenever the server is slow, and so hide it. Times count from when a request was due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+from longtail.errors import BadInput, LongtailError
+
+TOKEN = "LONGTAIL_TOKEN"  # noqa: S105  (the name of an environment variable)
+_TIMEOUT = 30.0  # seconds for one request
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What to send.
+
+    Attributes:
+        url: of a server on a loopback address.
+        rate: predictions a second.
+        seconds: how long.
+        changes: labels added a second, and as many removed.
+        texts: to rank labels for, in turn; if empty, texts of the server's labels.
+        k: labels a text.
+        batch: texts a request.
+    """
+
+    url: str
+    rate: float
+    seconds: float
+    changes: float = 0.0
+    texts: Sequence[str] = ()
+    k: int = 5
+    batch: int = 1
+
+
+class Result(NamedTuple):
+    """One request.
+
+    Attributes:
+        what: predict, add or remove.
+        seconds: from when it was due to its answer.
+        error: what went wrong, or an empty string.
+    """
+
+    what: str
+    seconds: float
+    error: str
+
+
+class Client:
+    """HTTP/1.1 to one loopback address, over connections that are kept.
+
+    Args:
+        url: of the server.
+
+    Raises:
+        BadInput: the address is not of this machine.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._host, self._port = parts.hostname or "", parts.port or 80
+        if not _is_loopback(self._host) or parts.scheme != "http":
+            problem = f"expected http:// and a loopback address, found {url}"
+            raise BadInput("url", problem, remedy="a load is only for a server of your own, on this machine")
+        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        token = os.environ.get(TOKEN, "")
+        self._common = f"Host: {self._host}\r\n" + (f"Authorization: Bearer {token}\r\n" if token else "")
+
+    async def __call__(self, method: str, path: str, content: Any = None) -> tuple[int, bytes]:
+        """The status and body of an answer."""
+        return await asyncio.wait_for(self._ask(method, path, content), _TIMEOUT)
+
+    async def _ask(self, method: str, path: str, content: Any) -> tuple[int, bytes]:
+        reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
+        try:
+            body = b"" if content is None else json.dumps(content).encode()
+            head = f"{method} {path} HTTP/1.1\r\n{self._common}Content-Type: application/json\r\n"
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
+            status = int(lines[0].split()[1])
+            length = next((int(line[15:]) for line in lines if line.startswith("content-length:")), 0)
+            answer = await reader.readexactly(length)
+        except BaseException:
+            writer.close()
+            raise
+        if "connection: close" in lines:
+            writer.close()
+        else:
+            self._free.append((reader, writer))
+        return status, answer
+
+    def close(self) -> None:
+        """Close the connections."""
+        for _, writer in self._free:
+            writer.close()
+
+
+async def run(load: Load) -> list[Result]:
+    """Send a load, and wait for the last answer."""
+    client = Client(load.url)
+    texts = load.texts or await _label_texts(client)
+    results: list[Result] = []
+
+    async def predict(i: int) -> tuple[int, bytes]:
+        asked = [texts[(i * load.batch + j) % len(texts)] for j in range(load.batch)]
+        return await client("POST", "/v1/predict", {"texts": asked, "k": load.k})
+
+    async def add(i: int) -> tuple[int, bytes]:
+        example = texts[i % len(texts)]
+        return await client("POST", "/v1/labels", {"uid": f"load-{i}", "text": f"{example} {i}", "examples": [example]})
+
+    async def remove(i: int) -> tuple[int, bytes]:
+        return await client("DELETE", f"/v1/labels/{quote(f'load-{i}')}")
+
+    later = 1.0 if load.changes else 0.0  # seconds between a label's coming and its going
+    streams = [_steadily("predict", predict, load.rate, load.seconds, 0.0, results)]
+    if load.changes:
+        streams.append(_steadily("add", add, load.changes, load.seconds, 0.0, results))
+        streams.append(_steadily("remove", remove, load.changes, load.seconds, later, results))
+    await asyncio.gather(*streams)
+    client.close()
+    return results
+
+
+async def _steadily(
+    what: str,
+    action: Callable[[int], Awaitable[tuple[int, bytes]]],
+    rate: float,
+    seconds: float,
+    later: float,
+    results: list[Result],
+) -> None:
+    """Start an action ``rate`` times a second, each at its time, and note what becomes of it."""
+
+    async def one(i: int, due: float) -> None:
+        error = ""
+        try:
+            status, body = await action(i)
+            if status >= 400:
+                error = f"{status} {body[:80].decode(errors='replace')}"
+        except (OSError, asyncio.TimeoutError, asyncio.IncompleteReadError) as problem:
+            error = type(problem).__name__
+        results.append(Result(what, time.perf_counter() - due, error))
+
+    start = time.perf_counter() + later
+    running = set()
+    for i in range(round(rate * seconds)):
+        due = start + i / rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        running.add(task := asyncio.create_task(one(i, due)))
+        task.add_done_callback(running.discard)
+    await asyncio.gather(*running)
+
+
+async def _label_texts(client: Client) -> list[str]:
+    try:
+        status, body = await client("GET", "/v1/labels?limit=1000")
+    except OSError as error:
+        raise LongtailError(f"no server answers there ({error}); start one with longtail serve") from error
+    if status != 200:
+        raise LongtailError(f"the server answered {status} when it was asked for labels; give --texts")
+    texts = [label["text"] for label in json.loads(body)["labels"]]
+    return [text for text in texts if text.strip()] or ["text"]
+
+
+def report(results: Sequence[Result], seconds: float) -> str:
+    """A line for each kind of request, and one for each error."""
+    lines = []
+    for what in dict.fromkeys(result.what for result in results):
+        some = [result for result in results if result.what == what]
+        times = [1000 * result.seconds for result in some if not result.error]
+        p50, p95, p99 = np.percentile(times, [50, 95, 99]) if times else (np.nan, np.nan, np.nan)
+        lines.append(
+            f"{what:8s} {len(some):7,} requests  {len(times) / seconds:7.1f}/s  p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  "
+            f"p99 {p99:7.2f} ms  longest {max(times, default=np.nan):7.2f} ms  errors {len(some) - len(times)}"
+        )
+    errors = Counter(f"{result.what}: {result.error}" for result in results if result.error)
+    return "\n".join([*lines, *(f"  {count} x {error}" for error, count in errors.most_common(10))])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,141 @@
+"""What requests and answers look like; FastAPI checks them and documents them as OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints
+
+from longtail.serve.live import storable
+
+TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
+UID_LENGTH, TITLE_LENGTH = 512, 2_000
+
+
+def _storable(text: str) -> str:
+    if not storable(text):
+        raise ValueError("must be text that UTF-8 can hold, without NUL")
+    return text
+
+
+_Checked = AfterValidator(_storable)
+Content = Annotated[StrictStr, StringConstraints(max_length=LENGTH), _Checked]
+Title = Annotated[StrictStr, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=r"\S"), _Checked]
+Uid = Annotated[StrictStr, StringConstraints(min_length=1, max_length=UID_LENGTH), _Checked]
+Kind = Literal["encoder", "classifier", "combined", "fused"]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Document(_Request):
+    """A text of several fields."""
+
+    title: Content
+    content: Content = ""
+
+    def fields(self) -> dict[str, str]:
+        """The text by field."""
+        return {"title": self.title, "content": self.content}
+
+
+Text = Content | Document
+
+
+def fields_of(text: str | Document) -> dict[str, str]:
+    """A text by field; a plain one is a title."""
+    return {"title": text} if isinstance(text, str) else text.fields()
+
+
+class PredictRequest(_Request):
+    """Texts to rank labels for."""
+
+    texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
+    k: Annotated[int, Field(strict=True, ge=1, le=MOST, description="labels a text")] = 5
+    kind: Annotated[Kind | None, Field(description="the score kind; the best one if left out")] = None
+    allowed: Annotated[
+        list[Uid] | None, Field(max_length=UIDS, description="rank only these labels; unknown uids are left out")
+    ] = None
+    excluded: Annotated[list[Uid], Field(max_length=UIDS, description="never rank these labels")] = []
+    explain: Annotated[StrictBool, Field(description="say why each label was ranked; for one text at a time")] = False
+
+
+class Word(BaseModel):
+    """A word of a text, and the score that a label loses without it."""
+
+    word: str
+    weight: float
+
+
+class RankedLabel(BaseModel):
+    """A label of a text. With an explanation, its score of every kind and the share of every word."""
+
+    uid: str
+    text: str
+    score: float
+    scores: dict[str, float] | None = None
+    words: list[Word] | None = None
+
+
+class Ranking(BaseModel):
+    """The labels of one text, best first."""
+
+    labels: list[RankedLabel]
+
+
+class PredictAnswer(BaseModel):
+    """One ranking for each text, in order, and the score kind that they are by."""
+
+    kind: str
+    results: list[Ranking]
+
+
+class AddedLabel(_Request):
+    """A label to add, or to replace."""
+
+    uid: Uid
+    text: Title
+    examples: Annotated[list[Text], Field(max_length=EXAMPLES, description="documents that have the label")] = []
+
+
+class AddAnswer(BaseModel):
+    """The uids that are there now."""
+
+    uids: list[str]
+
+
+class LabelAnswer(BaseModel):
+    """A label that is there."""
+
+    uid: str
+    text: str
+    added: Annotated[bool, Field(description="since the model was built")]
+
+
+class LabelsAnswer(BaseModel):
+    """Labels whose text contains what was asked for."""
+
+    labels: list[LabelAnswer]
+
+
+class ModelAnswer(BaseModel):
+    """The model that answers."""
+
+    recipe: str
+    kinds: list[str]
+    fields: list[str]
+    encoder: str
+    width: int
+    labels: dict[str, int]
+    index: dict[str, dict[str, Any]]
+    changes: Annotated[bool, Field(description="whether labels can be changed here, with a token")]
+    settings: dict[str, Any]
+    training: list[dict[str, Any]]
+    evaluation: dict[str, Any] | None
+
+
+class Problem(BaseModel):
+    """What is wrong with a request."""
+
+    detail: str

@@ -1,0 +1,64 @@
+"""Starts a server: one process, or several that share a port."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from longtail.serve.app import application
+from longtail.serve.service import Settings
+from longtail.serve.telemetry import FOLDER, log_as_json
+
+_GRACE = 30  # seconds in which a server that is stopped finishes what it accepted
+_CONNECTIONS = 2_000
+_SETTINGS = "LONGTAIL_SERVER"  # an environment variable: how each process of the server knows its settings
+
+
+def serve(settings: Settings, *, host: str, port: int, workers: int, level: str) -> None:
+    """Serve until SIGTERM or SIGINT; what was accepted is answered before the end.
+
+    Args:
+        settings: how.
+        host: the address to bind to.
+        port: 0 takes a free one, which the log names.
+        workers: processes.
+        level: of the log.
+    """
+    log_as_json(level)
+    said = asdict(settings) | {"run": str(settings.run)}
+    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
+        os.environ[_SETTINGS] = json.dumps({"settings": said, "level": level})
+        if workers > 1:
+            os.environ[FOLDER] = folder
+        uvicorn.run(
+            "longtail.serve.start:from_environment",
+            factory=True,
+            host=host,
+            port=port,
+            workers=workers,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_CONNECTIONS,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=_GRACE,
+        )
+
+
+def from_environment() -> ASGIApp:
+    """The application of one process of a server that `serve` started."""
+    said = json.loads(os.environ[_SETTINGS])
+    log_as_json(said["level"])
+    return application(Settings(**said["settings"] | {"run": Path(said["settings"]["run"])}))
+
+
+def threads_of(workers: int) -> int:
+    """Threads of the model in each process, so that all processes together use the machine."""
+    return max(1, (os.cpu_count() or 1) // workers)

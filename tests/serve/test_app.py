@@ -1,0 +1,283 @@
+"""The HTTP interface: answers, changes, limits, and no traceback whatever is sent."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from longtail.bundle import load
+from longtail.serve import schemas
+from longtail.serve.app import TOKEN, application
+from longtail.serve.live import Live, NewLabel, with_changes
+from longtail.serve.service import Settings
+
+
+def predict(client, text, k=5, **more):
+    answer = client.post("/v1/predict", json={"texts": [text], "k": k, **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["results"][0]["labels"]
+
+
+@pytest.fixture(scope="session")
+def known(trained):
+    """A text of words that the model knows, and of no label: a label with this text is the first for it."""
+    labels = load(trained, device="cpu").labels.fields["title"]
+    return f"{labels[0].split()[0]} {labels[50].split()[-1]}"
+
+
+@pytest.fixture
+def titles(client):
+    return [label["text"] for label in client.get("/v1/labels?limit=1000").json()["labels"]]
+
+
+def test_the_server_answers_as_the_command_line_does(client, run, longtail_predict):
+    texts = ["one two", "", "🐟 naïve", *[label["text"] for label in client.get("/v1/labels").json()["labels"]]]
+    assert client.post("/v1/predict", json={"texts": texts, "k": 7}).json()["kind"] == "fused"
+    for kind in ("encoder", "classifier", "fused"):
+        served = client.post("/v1/predict", json={"texts": texts, "k": 7, "kind": kind}).json()["results"]
+        printed = longtail_predict(run, texts, 7, kind)
+        for one, other in zip(served, printed, strict=True):
+            assert [label["uid"] for label in one["labels"]] == [label["uid"] for label in other["labels"]]
+            scores = [[label["score"] for label in side["labels"]] for side in (one, other)]
+            np.testing.assert_allclose(*scores, atol=1e-5)
+
+
+@pytest.fixture
+def longtail_predict(tmp_path):
+    """What ``longtail predict`` writes."""
+    from typer.testing import CliRunner
+
+    from longtail.cli import app
+
+    def predict(run, texts, k, kind):
+        path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+        path.write_text("".join(json.dumps({"title": text}) + "\n" for text in texts))
+        options = ["--input", path, "--k", k, "--kind", kind, "--output", out, "--device", "cpu"]
+        done = CliRunner().invoke(app, ["predict", str(run), *map(str, options)])
+        assert done.exit_code == 0, done.output
+        return [json.loads(line) for line in out.read_text().splitlines()]
+
+    return predict
+
+
+def test_a_label_is_there_from_the_next_request_on_and_gone_from_the_next(client, bearer, longtail_predict, run, known):
+    label = {"uid": "a/b c?", "text": known, "examples": ["red road", {"title": "road", "content": "x"}]}
+    assert client.post("/v1/labels", json=label, headers=bearer).json() == {"uids": ["a/b c?"]}
+    assert predict(client, known, kind="encoder")[0]["uid"] == "a/b c?"
+    assert client.get("/v1/labels/a%2Fb%20c%3F").json() == {"uid": "a/b c?", "text": known, "added": True}
+    assert client.get("/v1/labels", params={"query": known.upper()}).json()["labels"][0]["uid"] == "a/b c?"
+    assert longtail_predict(run, [known], 1, "encoder")[0]["labels"][0]["uid"] == "a/b c?"
+    assert client.delete("/v1/labels/a%2Fb%20c%3F", headers=bearer).status_code == 204
+    assert "a/b c?" not in [label["uid"] for label in predict(client, known, 1000)]
+    assert client.get("/v1/labels/a%2Fb%20c%3F").status_code == 404
+    assert client.delete("/v1/labels/a%2Fb%20c%3F", headers=bearer).status_code == 404
+
+
+def test_a_list_of_labels_is_added_whole_or_not_at_all(client, bearer):
+    good = [{"uid": f"n{i}", "text": f"text {i}"} for i in range(3)]
+    assert client.post("/v1/labels", json=good, headers=bearer).status_code == 201
+    assert (
+        client.post("/v1/labels", json=[{"uid": "x", "text": "y"}, *good, good[0]], headers=bearer).status_code == 422
+    )
+    assert client.get("/v1/labels/x").status_code == 404
+    assert client.get("/v1/labels/n2").status_code == 200
+
+
+def test_allowed_and_excluded(client, titles):
+    ranked = [label["uid"] for label in predict(client, titles[0], 10)]
+    assert [label["uid"] for label in predict(client, titles[0], 10, allowed=[*ranked[4:7], "?"])] == ranked[4:7]
+    assert [label["uid"] for label in predict(client, titles[0], 5, excluded=ranked[:5])] == ranked[5:]
+    some = predict(client, titles[0], 10, allowed=ranked[:4], excluded=ranked[:1])
+    assert [label["uid"] for label in some] == ranked[1:4]
+    assert predict(client, titles[0], 10, allowed=[]) == []
+
+
+def test_an_explanation_adds_up(client, titles):
+    plain, explained = (predict(client, titles[0], 3, explain=flag) for flag in (False, True))
+    assert [label["uid"] for label in plain] == [label["uid"] for label in explained]
+    for label in explained:
+        assert label["scores"]["fused"] == pytest.approx(label["score"], abs=1e-5)
+        assert label["scores"].keys() == {"encoder", "classifier", "fused"}
+        assert [word["word"] for word in label["words"]] == titles[0].split()
+    word = titles[0].split()[0]
+    without = predict(client, titles[0].replace(word, "", 1), 1, allowed=[plain[0]["uid"]])[0]["score"]
+    assert explained[0]["words"][0]["weight"] == pytest.approx(plain[0]["score"] - without, abs=1e-4)
+    assert client.post("/v1/predict", json={"texts": ["a", "b"], "explain": True}).status_code == 422
+    assert predict(client, "", 1, explain=True)[0]["words"] == []
+
+
+@pytest.mark.parametrize(
+    "header", [{}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic bGV0IG1l"}, {"Authorization": "let me"}]
+)
+def test_changes_need_the_token(client, header, titles):
+    assert client.post("/v1/labels", json={"uid": "a", "text": "b"}, headers=header).status_code == 401
+    assert client.delete("/v1/labels/a", headers=header).status_code == 401
+    assert len(client.get("/v1/labels?limit=1000").json()["labels"]) == 120
+
+
+def test_without_a_token_changes_are_refused(run, monkeypatch):
+    monkeypatch.delenv(TOKEN, raising=False)
+    with TestClient(application(Settings(run, device="cpu"))) as client:
+        for header in ({}, {"Authorization": "Bearer "}, {"Authorization": "Bearer x"}):
+            assert client.post("/v1/labels", json={"uid": "a", "text": "b"}, headers=header).status_code == 403
+        assert client.get("/v1/model").json()["changes"] is False
+
+
+BAD_BODIES = {
+    "no json": b"{",
+    "invalid UTF-8": b'{"texts": ["\xff\xfe"]}',
+    "a list": b"[]",
+    "no texts": b"{}",
+    "empty texts": b'{"texts": []}',
+    "wrong type": b'{"texts": "one"}',
+    "a number": b'{"texts": [1]}',
+    "nul": b'{"texts": ["a\\u0000b"]}',
+    "lone surrogate": b'{"texts": ["\\ud800"]}',
+    "lone surrogate as a key": b'{"texts": ["a"], "\\ud800": 1}',
+    "k 0": b'{"texts": ["a"], "k": 0}',
+    "k huge": b'{"texts": ["a"], "k": 1e400}',
+    "k very many digits": b'{"texts": ["a"], "k": ' + b"9" * 5000 + b"}",
+    "k a string": b'{"texts": ["a"], "k": "5"}',
+    "k true": b'{"texts": ["a"], "k": true}',
+    "k nan": b'{"texts": ["a"], "k": NaN}',
+    "unknown field": b'{"texts": ["a"], "q": 1}',
+    "unknown kind": b'{"texts": ["a"], "kind": "best"}',
+    "kind of another model": b'{"texts": ["a"], "kind": "combined"}',
+    "too many texts": json.dumps({"texts": ["a"] * (schemas.TEXTS + 1)}).encode(),
+    "too long a text": json.dumps({"texts": ["a" * (schemas.LENGTH + 1)]}).encode(),
+    "deep": b'{"texts": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+}
+
+
+@pytest.mark.parametrize("body", [pytest.param(body, id=name) for name, body in BAD_BODIES.items()])
+def test_a_bad_request_gets_one_clear_line(client, body):
+    answer = client.post("/v1/predict", content=body, headers={"Content-Type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    assert isinstance(answer.json()["detail"], str)
+    assert len(answer.json()["detail"]) < 400
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        {"uid": "", "text": "a"},
+        {"uid": "a", "text": " "},
+        {"uid": "a"},
+        {"uid": "a\0", "text": "b"},
+        {"uid": 1, "text": "b"},
+    ],
+)
+def test_a_bad_label_is_refused(client, bearer, label):
+    for body in (label, [label]):
+        answer = client.post("/v1/labels", json=body, headers=bearer)
+        assert answer.status_code == 422, answer.text
+        assert isinstance(answer.json()["detail"], str)
+    assert client.post("/v1/labels", json=[], headers=bearer).status_code == 422
+
+
+def test_a_large_body_is_refused(client):
+    large = b'{"texts": ["' + b"a" * 5 * 2**20 + b'"]}'
+    assert client.post("/v1/predict", content=large).status_code == 413
+    assert client.post("/v1/predict", content=(part for part in [large])).status_code == 413  # without a length
+
+
+def test_bad_paths_and_queries(client, bearer):
+    assert client.get("/v1/labels/%00").status_code == 422
+    assert client.get("/v1/labels?query=%00").status_code == 422
+    assert client.get("/v1/labels?limit=1001").status_code == 422
+    assert client.get("/v1/labels/" + "a" * 600).status_code == 422
+    assert client.get("/nothing").status_code == 404
+    assert client.put("/v1/predict").status_code == 405
+    assert client.delete("/v1/labels/%FF", headers=bearer).status_code == 404
+
+
+def test_a_fault_of_ours_is_an_error_without_a_traceback(client, monkeypatch, caplog):
+    monkeypatch.setattr("longtail.serve.service._together", lambda *_: 1 / 0)
+    answer = client.post("/v1/predict", json={"texts": ["a"]})
+    assert answer.status_code == 500
+    assert answer.json() == {"detail": "internal error; the server's log has more"}
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_full_server_says_so(client, monkeypatch):
+    from longtail.serve.batcher import Batcher, Full, Late
+
+    for error, status in ((Full, 429), (Late, 503)):
+
+        async def refuse(*_, error=error):
+            raise error
+
+        monkeypatch.setattr(Batcher, "__call__", refuse)
+        answer = client.post("/v1/predict", json={"texts": ["a"]})
+        assert answer.status_code == status
+        assert answer.headers["retry-after"] == "1"
+
+
+def test_health_metrics_model_and_page(client, bearer):
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/readyz").json() == {"status": "ready"}
+    predict(client, "one")
+    client.post("/v1/labels", json={"uid": "n", "text": "t"}, headers=bearer)
+    time.sleep(0.2)
+    text = client.get("/metrics").text
+    assert 'longtail_request_seconds_count{method="POST",route="/v1/predict",status="200"} 1.0' in text
+    assert 'longtail_label_changes_total{change="add"} 1.0' in text
+    assert 'longtail_labels{state="model"} 120.0' in text
+    assert "longtail_batch_texts_count" in text
+    card = client.get("/v1/model").json()
+    assert card["recipe"] == "ngame"
+    assert card["labels"] == {"model": 120, "hidden": 0, "added": 1, "all": 121}
+    assert "data" not in card["settings"]
+    for path, kind in (("/", "text/html"), ("/page.js", "text/javascript"), ("/page.css", "text/css")):
+        answer = client.get(path)
+        assert answer.headers["content-type"].startswith(kind)
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "http://" not in answer.text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_change_from_outside_and_a_compaction_are_taken_up(client, run, known):
+    other = Live(run, device="cpu")
+    other.add([NewLabel("outside", known)])
+    assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
+    other.refresh()
+    other.compact()
+    other.close()
+    deadline = time.monotonic() + 20
+    while client.get("/v1/model").json()["labels"]["model"] != 121:
+        assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
+        assert time.monotonic() < deadline
+    assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
+    assert len(with_changes(run, device="cpu").labels) == 121
+
+
+def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, monkeypatch, bearer, known):
+    import shutil
+
+    monkeypatch.setenv(TOKEN, bearer["Authorization"].removeprefix("Bearer "))
+    link = tmp_path / "current"
+    link.symlink_to(run)
+    other = shutil.copytree(trained, tmp_path / "other")
+    live = Live(other, device="cpu")
+    live.add([NewLabel("of the other", known)])
+    live.close()
+    with TestClient(application(Settings(link, device="cpu", watch=0.05))) as client:
+        assert predict(client, known, 1, kind="encoder")[0]["uid"] != "of the other"
+        (tmp_path / "next").symlink_to(other)
+        (tmp_path / "next").replace(link)
+        deadline = time.monotonic() + 20
+        while predict(client, known, 1, kind="encoder")[0]["uid"] != "of the other":
+            assert time.monotonic() < deadline
+        assert client.post("/v1/labels", json={"uid": "n", "text": "t"}, headers=bearer).status_code == 201
+        broken = tmp_path / "broken"
+        (broken / "model").mkdir(parents=True)
+        (broken / "model" / "bundle.json").write_text('{"format": 0}')
+        (tmp_path / "next").symlink_to(broken)
+        (tmp_path / "next").replace(link)
+        while 'longtail_reloads_total{result="refused"} 1.0' not in client.get("/metrics").text:
+            assert time.monotonic() < deadline
+        assert predict(client, known, 1, kind="encoder")[0]["uid"] == "of the other"  # the one that works stays
