@@ -36,7 +36,7 @@ def test_a_label_is_a_folder():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dpt", "expected one of .*dpr, pecos, .*found dpt"),
+        ("dpt", "expected one of .*dpr, .*pecos, .*found dpt"),
         ("dpr:epoch=3", "dpr has no argument epoch that .* are encoder, .*epochs, batch"),
         ("dpr:seed=3", "dpr has no argument seed"),
         ("dpr:out=x", "dpr has no argument out"),
