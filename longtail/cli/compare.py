@@ -38,8 +38,9 @@ def compare(
 ) -> None:
     """Train recipes and peers with several seeds each, one run after the other, and judge them alike on the test split.
 
-    Writes results.json and results.md, anew after every run; differences are taken to the first recipe. What is done is
-    not done again: the same command goes on with a comparison that was stopped, and does what was added to it.
+    Writes report.html, results.md and results.json, anew after every run; differences are taken to the first recipe.
+    What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added
+    to it.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the training process ends with this one
     console = Console()
@@ -47,6 +48,7 @@ def compare(
     limit = None if budget is None else seconds_of(budget)
     results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
-    console.print(f"The tables are in {out / 'results.md'}, every number in {out / 'results.json'}.", highlight=False)
+    files = ", ".join(str(out / name) for name in ("report.html", "results.md", "results.json"))
+    console.print(f"Report, tables and numbers: {files}", highlight=False)
     if results["failed"]:
         raise typer.Exit(1)

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from longtail.bundle import Bundle, load
 from longtail.cli.runs import RunFolder, data_of, settings_of
+from longtail.compare.report import report_of_run
+from longtail.compare.runs import DEPTH, rank_all
 from longtail.data.dataset import Dataset, Split
 from longtail.data.filters import proposed_pairs
 from longtail.errors import BadInput
@@ -18,7 +20,7 @@ from longtail.evaluate.bins import by_bin, label_bins
 from longtail.evaluate.metrics import evaluate as metrics
 from longtail.evaluate.metrics import place
 from longtail.evaluate.report import as_json, bin_table, measure, show
-from longtail.files import write_json
+from longtail.files import replacing, write_json
 from longtail.topk import FloatArray
 
 
@@ -29,20 +31,23 @@ def evaluate(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
+    ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
     ks = _cut_offs(k)
     bundle = load(run, device=device)
-    dataset = Dataset.read(data_of(run, settings_of(run), data), fields=bundle.fields)
+    folder = data_of(run, settings_of(run), data)
+    dataset = Dataset.read(folder, fields=bundle.fields)
     if dataset.test is None:
         raise BadInput(dataset.name, "expected a test split, found none", remedy="longtail data split cuts one")
     if len(dataset.labels) != len(bundle.labels):
         problem = f"expected the {len(bundle.labels)} labels of the model, found {len(dataset.labels)}"
         raise BadInput(dataset.name, problem, remedy="give the data set that the run was trained on")
-    vectors = bundle.encode(dataset.test.documents)
-    tops = {kind: bundle.search(vectors, max(ks), kind=kind, exclude=dataset.test.filtered) for kind in bundle.kinds}
-    report = measure(
+    vectors, tops, milliseconds = rank_all(bundle, dataset.test, max(*ks, DEPTH if report else 1))
+    measured = measure(
         tops,
         dataset.test.targets,
         dataset.train.targets,
@@ -52,7 +57,7 @@ def evaluate(
         generator=np.random.default_rng(0) if intervals else None,
     )
     console = Console()
-    show(report, console)
+    show(measured, console)
     if bins:
         of_label = label_bins(dataset.train.targets)
         kinds = {kind: by_bin(place(top, dataset.test.targets), of_label, ks=ks) for kind, top in tops.items()}
@@ -60,7 +65,12 @@ def evaluate(
     if dataset.test.filtered is None:
         _show_both_ways(bundle, vectors, dataset, dataset.test, console)
     if json_file is not None:
-        write_json(json_file, as_json(report))
+        write_json(json_file, as_json(measured))
+    if report is not None:
+        with replacing(report / "report.html") as path:
+            page = report_of_run(run, dataset, tops, milliseconds, data=folder)
+            path.write_text(page, encoding="utf-8")
+        console.print(f"The report is in {report / 'report.html'}.", highlight=False)
 
 
 def _show_both_ways(bundle: Bundle, vectors: FloatArray, dataset: Dataset, test: Split, console: Console) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peering import must_be_there
 from longtail.compare.processes import Process
+from longtail.compare.report import about, report
 from longtail.compare.results import Judge, Row, as_json, differences, judged
 from longtail.compare.runs import Job, must_agree, outcome, predict, run_peer, train
 from longtail.compare.tables import markdown
@@ -41,8 +39,8 @@ def compare(
     Each run is a run folder of its own, ``out/runs/<label>/seed-<seed>``, trained by ``longtail train`` in a process of
     its own, so that time and memory are its own. What is done already is not done again: a comparison that was killed
     goes on where it stood, and one that is given more methods or seeds does only these. A method that fails is
-    reported, and the others go on. ``results.json`` and ``results.md`` are written anew after every run, so that they
-    hold what is there so far; all methods have run with one seed before the first runs with the next.
+    reported, and the others go on. ``results.json``, ``results.md`` and ``report.html`` are written anew after every
+    run, so that they hold what is there so far; all methods have run with one seed before the first runs with the next.
 
     Args:
         data: a data set folder with a test split.
@@ -71,7 +69,7 @@ def compare(
     for job in jobs:
         must_agree(job, hashes)
     must_be_there([job.method.recipe for job in jobs if job.method.peer and not job.done()], peer_python)
-    about = _about(dataset, hashes)
+    start = about(dataset, hashes, judge)
     failed: dict[str, dict[str, str]] = {}
     rows: dict[str, Row] = {}
     with _alone(out, say) as lock:
@@ -90,8 +88,8 @@ def compare(
                 except LongtailError as error:
                     failed[label] = {str(job.seed): str(error)}
                     say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
-                _write(out, about | _results(jobs, judge, rows) | {"failed": failed})
-        return _write(out, about | _results(jobs, judge, rows) | {"failed": failed})
+                _write(out, start | _results(jobs, judge, rows) | {"failed": failed}, rows, dataset, judge)
+        return _write(out, start | _results(jobs, judge, rows) | {"failed": failed}, rows, dataset, judge)
 
 
 def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
@@ -111,10 +109,13 @@ def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row]) -> dict[st
     }
 
 
-def _write(out: Path, results: dict[str, Any]) -> dict[str, Any]:
+def _write(
+    out: Path, results: dict[str, Any], rows: Mapping[str, Row], dataset: Dataset, judge: Judge
+) -> dict[str, Any]:
     write_json(out / "results.json", results)
-    with replacing(out / "results.md") as path:
-        path.write_text(markdown(results), encoding="utf-8")
+    for name, text in (("results.md", markdown(results)), ("report.html", report(results, rows, dataset, judge))):
+        with replacing(out / name) as path:
+            path.write_text(text, encoding="utf-8")
     return results
 
 
@@ -135,34 +136,3 @@ def _alone(out: Path, console: Console) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _about(dataset: Dataset, hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The data and the machine."""
-    assert dataset.test is not None
-    constants = dataset.propensity
-    return {
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "data": {
-            "name": dataset.name,
-            "documents": len(dataset.train),
-            "test_documents": len(dataset.test),
-            "labels": len(dataset.labels),
-            "A": None if constants is None else constants.A,
-            "B": None if constants is None else constants.B,
-            "hashes": hashes,
-        },
-        "machine": {
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        },
-    }
-
-
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()

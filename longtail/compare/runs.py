@@ -10,11 +10,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from longtail.bundle import load
+from longtail.bundle import Bundle, load
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, prepare, program
 from longtail.compare.peers import PEERS
@@ -22,7 +22,7 @@ from longtail.compare.processes import COST, Process
 from longtail.data.dataset import Dataset, Split
 from longtail.errors import BadInput
 from longtail.files import replacing, write_json
-from longtail.topk import TopK
+from longtail.topk import FloatArray, TopK
 from longtail.train.cost import Cost, read_cost
 
 DEPTH = 10  # labels kept of each test document
@@ -134,7 +134,8 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
     cost = Cost(round(before + said["seconds"], 3), said["peak_memory"], said["peak_gpu_memory"])
     write_json(job.folder / COST, asdict(cost))
     write_json(job.folder / "run.json", settings | {"versions": said["versions"]})
-    _keep(job, {"peer": top}, {"peer": after + said["prediction_seconds"]})
+    milliseconds = 1000 * (after + said["prediction_seconds"]) / len(test)
+    _keep(job, {"peer": top}, {"peer": round(milliseconds, 4)})
     shutil.rmtree(job.folder / "given")
 
 
@@ -163,48 +164,77 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
         raise BadInput(path, f"the run was made with other data than {job.data}", remedy="compare into another folder")
 
 
-def predict(job: Job, test: Split) -> None:
-    """Rank labels for the test documents by every score kind, take the time, and keep both in the run's folder."""
-    bundle = load(job.folder)
+class Ranked(NamedTuple):
+    """Test documents ranked by every score kind of a model.
+
+    Attributes:
+        vectors: of the n documents, from `Bundle.encode`.
+        tops: (n, K) rankings by score kind, the best kind last, filtered pairs left out.
+        milliseconds: a document, from text to labels, by score kind.
+    """
+
+    vectors: FloatArray
+    tops: Mapping[str, TopK]
+    milliseconds: Mapping[str, float]
+
+
+def rank_all(bundle: Bundle, test: Split, k: int) -> Ranked:
+    """Rank labels for the test documents by every score kind, and take the time."""
     bundle.encode(test.documents.take(np.arange(1)))  # what is done once is not in the time
     start = time.perf_counter()
     vectors = bundle.encode(test.documents)
     encoding = time.perf_counter() - start
     tops, seconds = {}, {}
     for kind in bundle.kinds:
-        bundle.search(vectors[:1], DEPTH, kind=kind)
+        bundle.search(vectors[:1], k, kind=kind)
         start = time.perf_counter()
-        tops[kind] = bundle.search(vectors, DEPTH, kind=kind, exclude=test.filtered)
+        tops[kind] = bundle.search(vectors, k, kind=kind, exclude=test.filtered)
         seconds[kind] = encoding + time.perf_counter() - start
-    _keep(job, tops, seconds)
+    return Ranked(vectors, tops, {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()})
 
 
-def _keep(job: Job, tops: Mapping[str, TopK], seconds: Mapping[str, float]) -> None:
+def predict(job: Job, test: Split) -> None:
+    """Rank labels for the test documents with the model of a run, and keep that in the run's folder."""
+    ranked = rank_all(load(job.folder), test, DEPTH)
+    _keep(job, ranked.tops, ranked.milliseconds)
+
+
+def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float]) -> None:
     """Write what a run predicts, and how long that took, by score kind."""
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
     with replacing(job.folder / "predictions.npz") as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    milliseconds = {kind: round(1000 * taken / len(tops[kind]), 4) for kind, taken in seconds.items()}
-    write_json(job.folder / "prediction.json", {"kinds": list(tops), "milliseconds": milliseconds})
+    write_json(job.folder / "prediction.json", {"kinds": list(tops), "milliseconds": dict(milliseconds)})
 
 
 def outcome(job: Job) -> Outcome:
     """Read what a finished run left."""
     said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
-    settings = json.loads((job.folder / "run.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    metrics = job.folder / "metrics.jsonl"
-    log = metrics.read_text(encoding="utf-8").splitlines() if metrics.exists() else []
+    return outcome_of(job.folder, tops, said["milliseconds"])
+
+
+def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str, float]) -> Outcome:
+    """What a trained run left, with its rankings and their time, as in `Outcome`."""
+    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    log = read_log(folder)
     return Outcome(
         tops=tops,
-        milliseconds=said["milliseconds"],
-        model_bytes=sum(path.stat().st_size for path in (job.folder / "model").rglob("*") if path.is_file()),
-        cost=read_cost(job.folder / COST),
+        milliseconds=milliseconds,
+        model_bytes=sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file()),
+        cost=read_cost(folder / COST),
         batch=settings["arguments"].get("batch"),
-        pool=json.loads(log[0]).get("pool") if log else None,
+        pool=log[0].get("pool") if log else None,
         settings=settings,
     )
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; none where it keeps none."""
+    path = folder / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def written(command: list[str]) -> str:

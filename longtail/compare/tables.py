@@ -11,7 +11,7 @@ from rich.table import Table
 
 from longtail.compare.results import KS
 
-_METRICS = ("P", "nDCG", "PSP", "R", "C")
+METRICS = ("P", "nDCG", "PSP", "R", "C")
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -44,14 +44,14 @@ def summary(results: Mapping[str, Any]) -> Table:
     for label, row in results["rows"].items():
         of, runs = row["kinds"][row["headline"]], row["runs"]
         cells = [f"{of[name]['mean']:.2f}" if name in of else "" for name in names]
-        taken = duration(_mean([run["seconds"] for run in runs]))
+        taken = duration(mean([run["seconds"] for run in runs]))
         table.add_row(escape(label), row["headline"], str(len(runs)), *cells, taken)
     return table
 
 
 def _accuracy(rows: Mapping[str, Any]) -> str:
     measured = next(iter(next(iter(rows.values()))["kinds"].values()))
-    names = [f"{metric}@{k}" for metric in _METRICS for k in KS if f"{metric}@{k}" in measured]
+    names = [f"{metric}@{k}" for metric in METRICS for k in KS if f"{metric}@{k}" in measured]
     best = {name: max(of[name]["mean"] for row in rows.values() for of in row["kinds"].values()) for name in names}
     lines = []
     for label, row in rows.items():
@@ -105,11 +105,11 @@ def _costs(rows: Mapping[str, Any]) -> str:
                 label,
                 _count(row["batch"]),
                 _count(row["pool"]),
-                duration(_mean([run["seconds"] for run in runs])),
+                duration(mean([run["seconds"] for run in runs])),
                 size(max(run["peak_memory"] for run in runs)),
                 size(gpu) if gpu else "",
-                size(_mean([run["model_bytes"] for run in runs])),
-                f"{_mean([run['milliseconds_a_text'][headline] for run in runs]):.3g} ms",
+                size(mean([run["model_bytes"] for run in runs])),
+                f"{mean([run['milliseconds_a_text'][headline] for run in runs]):.3g} ms",
             ]
         )
     note = (
@@ -141,7 +141,8 @@ def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean(values: Sequence[float]) -> float:
+    """The mean of at least one value."""
     return sum(values) / len(values)
 
 
@@ -152,10 +153,12 @@ def _count(value: float | None) -> str:
 def duration(seconds: float) -> str:
     """Seconds, for people."""
     if seconds < 120:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
 def size(count: float) -> str:
     """Bytes, for people."""
-    return f"{count / 2**30:,.2f} GiB" if count >= 2**30 else f"{count / 2**20:,.1f} MiB"
+    if count >= 2**30:
+        return f"{count / 2**30:,.2f} GiB"
+    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.1f} KiB"

@@ -60,6 +60,17 @@ def test_evaluate_prints_every_kind_and_writes_json(trained, longtail, tmp_path)
     assert report["kinds"]["fused"]["P@1"] > report["kinds"]["encoder"]["P@1"]
 
 
+def test_evaluate_writes_a_report_of_the_run(trained, longtail, tmp_path):
+    status, _, errors = longtail("evaluate", trained[0], "--k", "1", "--report", tmp_path / "report")
+    assert status == 0, errors
+    page = (tmp_path / "report" / "report.html").read_text()
+    settings = json.loads((trained[0] / "run.json").read_text())
+    command = next(line for line in page.split("<code>") if line.startswith("longtail train"))
+    assert command.startswith(f"longtail train {settings['recipe']} {settings['data']} --out {trained[0]}")
+    for words in (f"P@1 {settings['recipe']}", "unseen", "nDCG@5", "classifier"):
+        assert all(word in page for word in words.split()), words
+
+
 def test_predict_reads_lines_and_json_and_writes_both_formats(trained, longtail, tmp_path, planted_folder):
     bundle = load(trained[0])
     titles = [bundle.labels.fields["title"][i] for i in range(3)]

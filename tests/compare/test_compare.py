@@ -94,6 +94,7 @@ def test_costs_are_those_of_the_training_process(compared):
 def test_the_tables_hold_every_method_and_the_files_hold_the_results(compared):
     out, results = compared
     assert json.loads((out / "results.json").read_text()) == results
+    assert all(method.label in (out / "report.html").read_text() for method in TWO)
     text = (out / "results.md").read_text()
     header = next(line for line in text.splitlines() if "nDCG@3" in line)
     names = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "R", "C") for k in (1, 3, 5)]
@@ -134,6 +135,18 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, 
     assert list(results["failed"]["bad"]) == ["0"]
     assert "expected one of triplet, " in results["failed"]["bad"]["0"]
     assert "bad, seed 0, failed: --loss: expected one of triplet" in (tmp_path / "out" / "results.md").read_text()
+
+
+def test_a_recipe_that_takes_longer_than_its_budget_is_reported_and_the_others_go_on(compared, folder, tmp_path):
+    shutil.copytree(compared[0], tmp_path / "out")
+    methods = [Method.parse(f"long=dpr:epochs=500,{QUICK}"), TWO[0]]
+    results = compare(folder, methods, tmp_path / "out", seeds=2, budget=5)
+    assert list(results["rows"]) == ["text"]  # done before, whatever it took
+    assert results["failed"]["long"]["0"].startswith("stopped, as it took longer than the budget of 5 s")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs" / "long").rglob("*")}
+    assert compare(folder, methods, tmp_path / "out", seeds=2, budget=5)["failed"] == results["failed"]
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs" / "long").rglob("*")} == before
+    assert "took longer than the budget" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_without_a_test_split_there_is_nothing_to_judge_by(folder, tmp_path):

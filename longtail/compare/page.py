@@ -1,0 +1,250 @@
+"""The report: one HTML page that needs nothing else, for a comparison or for a single run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from longtail.compare.figures import Series, bars, breakable, cost_plots, training_curves
+from longtail.compare.results import KS
+from longtail.compare.tables import METRICS, duration, mean, size
+
+_CARDS = {"P@1": "first is right", "PSP@5": "tail-weighted", "R@5": "true labels found", "C@5": "distinct labels found"}
+_DIFFERENCES = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
+
+
+def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:
+    """The headline of each method; where there is but one method, all its score kinds."""
+    if len(rows) == 1:
+        ((label, row),) = rows.items()
+        names = [kind if len(row["kinds"]) > 1 else label for kind in row["kinds"]]
+        return [Series(name, row, kind, i) for i, (name, kind) in enumerate(zip(names, row["kinds"], strict=True))]
+    return [Series(label, row, row["headline"], i) for i, (label, row) in enumerate(rows.items())]
+
+
+def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]) -> str:
+    """The page.
+
+    Args:
+        results: what ``results.json`` holds.
+        logs: the lines of ``metrics.jsonl`` of a run of each method that has them.
+        shown: what `longtail.compare.examples.examples` returns; empty where nothing is done.
+    """
+    rows, data = results["rows"], results["data"]
+    sections = {"": _failures(results["failed"])}
+    if rows:
+        sections |= _sections(results, logs, shown)
+    links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in sections if title)
+    only = f": {escape(next(iter(rows)))}" if len(rows) == 1 else ""
+    body = f"<h1>{escape(data['name'])}{only}</h1>{_about(results)}<nav>{links}</nav>"
+    for title, content in sections.items():
+        heading = f'<h2 id="{_anchor(title)}">{title}</h2>' if title else ""
+        body += f"<section>{heading}{content}</section>"
+    style, script = (files("longtail.compare").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    embedded = json.dumps(shown, ensure_ascii=False).replace("<", "\\u003c")
+    script = f'<script type="application/json" id="data">{embedded}</script><script>{script}</script>' if shown else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(data['name'])}{only}</title><style>{style}</style></head>"
+        f"<body><main>{body}</main>{script}</body></html>\n"
+    )
+
+
+def _sections(
+    results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]
+) -> dict[str, str]:
+    """What the page says of runs that are done, by title."""
+    rows, series = results["rows"], series_of(results["rows"])
+    sections = {
+        "": _failures(results["failed"]) + _cards(series),
+        "Accuracy": _accuracy(results) + _differences(results),
+        "Head to tail": bars(series, results["bins"]),
+        "Accuracy against cost": cost_plots(series) if len(rows) > 1 else "",
+        "Costs": _costs(rows),
+        "Training": training_curves(logs),
+        "Examples": _examples(shown),
+        "How this was made": _provenance(results),
+    }
+    return {title: body for title, body in sections.items() if body}
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _about(results: Mapping[str, Any]) -> str:
+    data, machine = results["data"], results["machine"]
+    counts = ("documents", "training documents"), ("test_documents", "test documents"), ("labels", "labels")
+    sizes = ", ".join(f"{data[key]:,} {name}" for key, name in counts)
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['gpu'] or 'no GPU'}"
+    return f'<p class="muted">{sizes}. {results["date"]}, {escape(where)}.</p>'
+
+
+def _failures(failed: Mapping[str, Mapping[str, str]]) -> str:
+    return "".join(
+        f'<div class="failed"><b>{escape(label)}</b>, seed {seed}: {escape(why)}</div>'
+        for label, of in failed.items()
+        for seed, why in of.items()
+    )
+
+
+def _cards(series: Sequence[Series]) -> str:
+    """Who is best at what; of a single run, what it predicts with is worth."""
+    alone = len({id(one.row) for one in series}) == 1
+    among = [one for one in series if one.kind == one.row["headline"]] if alone else series
+    cards = []
+    for name, what in _CARDS.items():
+        if name in series[0].metrics:
+            best = max(among, key=lambda one: one.metrics[name]["mean"])
+            cards.append(_card(f"{name}, {what}", f"{best.metrics[name]['mean']:.1f} %", best))
+    for what, cost, write in (("shortest training", _seconds, duration), ("smallest model", _bytes, size)):
+        least = min(among, key=cost)
+        cards.append(_card(what.split()[1] if alone else what, write(cost(least)), least))
+    return f'<div class="grid small">{"".join(cards)}</div>'
+
+
+def _card(title: str, value: str, of: Series) -> str:
+    return f'<div class="card"><div class="note">{title}</div><div class="big">{value}</div>{_key(of)}</div>'
+
+
+def _key(of: Series) -> str:
+    return f'<div class="who"><span class="key" style="--c:var(--s{of.colour % 10})"></span>{breakable(of.name)}</div>'
+
+
+def _seconds(of: Series) -> float:
+    return mean([run["seconds"] for run in of.row["runs"]])
+
+
+def _bytes(of: Series) -> float:
+    return mean([run["model_bytes"] for run in of.row["runs"]])
+
+
+def _accuracy(results: Mapping[str, Any]) -> str:
+    rows, data = results["rows"], results["data"]
+    measured = next(iter(next(iter(rows.values()))["kinds"].values()))
+    names = [f"{metric}@{k}" for metric in METRICS for k in KS if f"{metric}@{k}" in measured]
+    best = {name: max(of[name]["mean"] for row in rows.values() for of in row["kinds"].values()) for name in names}
+    lines = []
+    for label, row in rows.items():
+        kinds = row["headline"], *(kind for kind in row["kinds"] if kind != row["headline"])
+        for kind in kinds:
+            of, head = row["kinds"][kind], kind == row["headline"]
+            cells = [
+                _cell(f"{of[name]['mean']:.2f}", f"±{_half(of[name]):.2f}", of[name]["mean"] == best[name], name)
+                for name in names
+            ]
+            seeds = f"<td>{len(row['runs'])}</td>"
+            lines.append(_row(label if head else "", [f"<td>{kind}</td>", seeds, *cells], "head" if head else "other"))
+    constants = (
+        "" if data["A"] is None else f" PSP with A = {data['A']:g}, B = {data['B']:g}, N = {data['documents']:,}."
+    )
+    note = (
+        "Percent on the test split, filtered: means over the seeds, with half the width of the 95 % interval over test "
+        f"documents. Best of a column in bold; dimmed: scores that a method does not predict with.{constants}"
+    )
+    return _note(note) + _table(["method", "score", "seeds", *names], lines)
+
+
+def _differences(results: Mapping[str, Any]) -> str:
+    if not results["differences"]:
+        return ""
+    names = [name for name in _DIFFERENCES if name in next(iter(results["differences"].values()))]
+    lines = []
+    for label, of in results["differences"].items():
+        cells = (
+            _cell(f"{of[n]['mean']:+.2f}", f"±{_half(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0) for n in names
+        )
+        lines.append(_row(label, cells))
+    first = breakable(next(iter(results["rows"])))
+    note = f"Against {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the interval."
+    return f"<h3>Differences</h3>{_note(note)}{_table(['method', *names], lines)}"
+
+
+def _costs(rows: Mapping[str, Any]) -> str:
+    lines = []
+    for label, row in rows.items():
+        runs, gpu = row["runs"], max(run["peak_gpu_memory"] for run in row["runs"])
+        values = (
+            "" if row["batch"] is None else f"{row['batch']:,}",
+            "" if row["pool"] is None else f"{row['pool']:,.0f}",
+            duration(mean([run["seconds"] for run in runs])),
+            size(max(run["peak_memory"] for run in runs)),
+            size(gpu) if gpu else "",
+            size(mean([run["model_bytes"] for run in runs])),
+            f"{mean([run['milliseconds_a_text'][row['headline']] for run in runs]):.3g} ms",
+        )
+        lines.append(_row(label, (f"<td>{value}</td>" for value in values)))
+    header = ["method", "batch", "pool", "training", "peak memory", "GPU memory", "model", "prediction a text"]
+    note = (
+        "Each run in a process of its own, means over the seeds. Pool: labels of a batch's pool. Prediction: from text "
+        "to labels, all test documents at once."
+    )
+    return _note(note) + _table(header, lines)
+
+
+def _examples(shown: Mapping[str, Any]) -> str:
+    methods = shown["methods"] if shown else []
+    if not methods:
+        return ""
+    note = (
+        "Drawn at random, not picked. True labels that a method found are bold. &times; counts the training documents "
+        'of a label; <span class="unseen">unseen</span> labels have none. Ahead: a higher nDCG@5.'
+    )
+    if len(methods) == 1:
+        return f'<p class="note">{note}</p><div id="documents"></div>'
+    options = [f'<option value="{i}">{escape(name)}</option>' for i, name in enumerate(methods)]
+    last = len(methods) - 1
+    other = "".join(options[:last]) + options[last].replace(" value", " selected value")
+    choose = (
+        f'<label>method<select id="first">{"".join(options)}</select></label>'
+        f'<label>beside<select id="second">{other}</select></label><label>documents<select id="view">'
+        '<option value="random">of all</option><option value="first"></option><option value="second"></option>'
+        "</select></label>"
+    )
+    lines = []
+    for i, name in enumerate(methods):
+        cells = (f"<td>{share:.1f}</td>" if i != j else "<td></td>" for j, share in enumerate(shown["wins"][i]))
+        lines.append(_row(name, cells))
+    counted = "Percent of the test documents on which the method of a row is ahead of that of a column."
+    table = f"{_note(counted)}{_table(['', *methods], lines)}"
+    wins = f"<details><summary>Wins and losses of all pairs</summary>{table}</details>"
+    return f'<p class="note">{note}</p>{wins}<div class="choose">{choose}</div><div id="documents"></div>'
+
+
+def _provenance(results: Mapping[str, Any]) -> str:
+    runs = [run for row in results["rows"].values() for run in row["runs"]]
+    commands = "\n".join(run["command"] for run in runs)
+    versions = {", ".join(f"{name} {number}" for name, number in run["versions"].items()): None for run in runs}
+    hashes = "\n".join(f"{name} {value}" for name, value in results["data"]["hashes"].items())
+    machine = f"{results['machine']['threads']} threads"
+    return (
+        f"<h3>Commands</h3><pre><code>{escape(commands)}</code></pre>"
+        f"<h3>Versions</h3><pre><code>{escape(chr(10).join(versions))}; {machine}</code></pre>"
+        f"<details><summary>SHA-256 of the data</summary><pre><code>{escape(hashes)}</code></pre></details>"
+    )
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{text}</p>'
+
+
+def _table(header: Sequence[str], lines: Iterable[str]) -> str:
+    cells = "".join(f"<th>{escape(name)}</th>" for name in header)
+    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _row(label: str, cells: Iterable[str], kind: str = "") -> str:
+    return f'<tr class="{kind}"><th scope="row">{breakable(label)}</th>{"".join(cells)}</tr>'
+
+
+def _cell(value: str, below: str, bold: bool, name: str = "") -> str:  # noqa: FBT001
+    kind = " ".join([*(["best"] if bold else []), *(["first"] if name.endswith("@1") else [])])
+    return f'<td class="{kind}">{value}<small>{below}</small></td>'
+
+
+def _half(value: Mapping[str, float]) -> float:
+    return (value["high"] - value["low"]) / 2

@@ -1,0 +1,249 @@
+"""The report: examples, plots, and a page that is whole and needs nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from longtail.compare.examples import Ranked, examples
+from longtail.compare.figures import training_curves
+from longtail.compare.methods import Method
+from longtail.compare.page import page, series_of
+from longtail.compare.plots import Point, curves, pareto, scatter
+from longtail.compare.report import about, report
+from longtail.compare.results import Judge, as_json, differences, judged
+from longtail.compare.runs import Job, Outcome
+from longtail.compare.tables import duration, size
+from longtail.data.synthetic import planted
+from longtail.data.texts import Texts
+from longtail.topk import TopK
+from longtail.train.cost import Cost
+
+VOID = {"meta", "br", "wbr"}
+HOSTILE = '</script><b>"&'
+
+
+class Whole(HTMLParser):
+    """Fails on a tag that is closed in the wrong place, and collects texts and attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts, self.attributes = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.attributes += [(tag, name, value) for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in {"style", "script"}:
+            self.texts.append(data)
+
+
+def embedded(text):
+    return json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    data = planted(0, documents=120, test_documents=30, labels=40).dataset
+    titles = list(data.labels.fields["title"])
+    return replace(data, labels=Texts.of([HOSTILE + titles[0], *titles[1:]]), name="A & B")
+
+
+@pytest.fixture(scope="module")
+def judge(dataset):
+    return Judge.of(dataset)
+
+
+def run_of(folder, judge, label, kinds, seed=0):
+    """A run with a random ranking a score kind."""
+    generator, n, L = np.random.default_rng(seed), *judge.test.targets.shape
+    orders = {kind: generator.permuted(np.tile(np.arange(L), (n, 1)), axis=1)[:, :10] for kind in kinds}
+    tops = {kind: TopK(ids, np.zeros(ids.shape, np.float32)) for kind, ids in orders.items()}
+    settings = {"arguments": {}, "versions": {"longtail": "1"}}
+    milliseconds = dict.fromkeys(kinds, 0.5)
+    return Job(Method(label, "dpr"), 0, folder, folder), Outcome(
+        tops, milliseconds, 2**21, Cost(seed + 9, 2**27), 64, 50.0, settings
+    )
+
+
+def results_of(runs, dataset, judge, failed=()):
+    rows = {job.method.label: judged([job], [outcome], judge) for job, outcome in runs}
+    first = next(iter(rows.values()), None)
+    return rows, {
+        **about(dataset, dataset.fingerprint(), judge),
+        "rows": {label: as_json(row) for label, row in rows.items()},
+        "differences": {label: differences(first, row) for label, row in list(rows.items())[1:]},
+        "failed": dict(failed),
+    }
+
+
+def test_the_page_of_a_comparison_is_whole_and_needs_nothing_else(tmp_path, dataset, judge):
+    log = [{"stage": "encoder", "epoch": i, "step": i, "pool": 3, "terms": {"<triplet>": 1 / i}} for i in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, log)))
+    runs = [run_of(tmp_path, judge, "one", ["encoder", "fused"]), run_of(tmp_path, judge, HOSTILE, ["peer"], 1)]
+    rows, results = results_of(runs, dataset, judge, {"three": {"0": "stopped <early>"}})
+    text = report(results, rows, dataset, judge)
+    whole = Whole(text)
+    for wanted in (
+        "A & B",
+        "stopped <early>",
+        "Head to tail",
+        "Examples",
+        HOSTILE,
+        "<triplet>",
+        "64",
+        "9 s",
+        "2.0 MiB",
+    ):
+        assert any(wanted in found for found in whole.texts), wanted
+    for tag, name, value in whole.attributes:
+        assert name not in {"src", "onclick", "onload"}
+        assert name != "href" or value.startswith("#"), tag
+    assert "url(" not in text
+    assert "import" not in text
+    anchors = [value for _, name, value in whole.attributes if name == "href"]
+    assert {anchor[1:] for anchor in anchors} <= {value for _, name, value in whole.attributes if name == "id"}
+    for row in results["rows"].values():
+        for of in row["kinds"].values():
+            assert f"{of['nDCG@5']['mean']:.2f}" in whole.texts
+    assert embedded(text)["methods"] == ["one", HOSTILE]
+
+
+def test_the_page_of_one_run_compares_its_score_kinds(tmp_path, dataset, judge):
+    rows, results = results_of([run_of(tmp_path, judge, "one", ["encoder", "fused"])], dataset, judge)
+    text = report(results, rows, dataset, judge)
+    Whole(text)
+    assert [one.name for one in series_of(results["rows"])] == ["encoder", "fused"]
+    assert embedded(text)["methods"] == ["encoder", "fused"]
+    assert "Accuracy against cost" not in text
+    assert "shortest" not in text
+    rows, results = results_of([run_of(tmp_path, judge, "one", ["encoder"])], dataset, judge)
+    text = report(results, rows, dataset, judge)
+    Whole(text)
+    assert embedded(text)["methods"] == ["one"]
+    assert 'id="first"' not in text
+
+
+def test_the_page_of_a_comparison_in_which_all_failed_says_so(dataset, judge):
+    _, results = results_of([], dataset, judge, {"one": {"0": "no memory"}})
+    text = page(results, {}, {})
+    assert "no memory" in Whole(text).texts[-1]
+    assert "<script" not in text
+
+
+def test_without_propensities_there_is_no_psp_on_the_page(tmp_path, dataset):
+    data = replace(dataset, propensity=None)
+    judge = Judge.of(data)
+    runs = [run_of(tmp_path, judge, label, ["encoder"], seed) for seed, label in enumerate(("one", "two"))]
+    rows, results = results_of(runs, data, judge)
+    text = report(results, rows, data, judge)
+    Whole(text)
+    assert "PSP" not in text
+    assert "R@5 against training time" in text
+
+
+def test_examples_are_documents_on_which_one_is_ahead_with_the_rankings_of_all(dataset, judge):
+    n = len(judge.test)
+    generator = np.random.default_rng(0)
+    tops = [generator.permuted(np.tile(np.arange(40), (n, 1)), axis=1)[:, :10] for _ in range(3)]
+    quality = [np.arange(n) % 2.0, np.arange(n) % 3.0, np.full(n, 5.0)]
+    methods = [
+        Ranked(f"m{i}", TopK(ids, np.zeros(ids.shape, np.float32)), each)
+        for i, (ids, each) in enumerate(zip(tops, quality, strict=True))
+    ]
+    found = examples(methods, judge, dataset.labels, each=4)
+    assert found["methods"] == ["m0", "m1", "m2"]
+    assert set(found["views"]) == {"random", *(f"{i},{j}" for i in range(3) for j in range(3) if i != j)}
+    assert found["views"]["0,2"] == []
+    assert found["wins"][0][1] == pytest.approx(100 * np.mean(quality[0] > quality[1]))
+    assert found["wins"][2] == [100, 100, 0]
+    titles = list(judge.test.documents.fields["title"])
+    truth = judge.test.targets.toarray()
+    for name, view in found["views"].items():
+        assert len(view) <= 4
+        for at in view:
+            row = titles.index(found["documents"][at]["text"])
+            assert found["documents"][at]["true"] == np.flatnonzero(truth[row]).tolist()
+            assert found["documents"][at]["tops"] == [ids[row, :5].tolist() for ids in tops]
+            if name != "random":
+                i, j = map(int, name.split(","))
+                assert quality[i][row] > quality[j][row]
+    shown = {i for one in found["documents"] for ids in (one["true"], *one["tops"]) for i in ids}
+    frequency = dataset.train.targets.toarray().sum(0)
+    assert found["labels"] == {i: (dataset.labels.fields["title"][i], frequency[i]) for i in sorted(shown)}
+
+
+def test_pareto_by_hand():
+    assert pareto([(3, 5), (1, 2), (2, 1), (4, 5), (2, 4), (1, 1)]) == [(1, 2), (2, 4), (3, 5)]
+    assert pareto([(1, 1)]) == [(1, 1)]
+
+
+def positions(drawing, kind):
+    return [tuple(map(float, pair)) for pair in re.findall(rf'class="{kind}".*?cx="([\d.]+)" cy="([\d.]+)"', drawing)]
+
+
+def test_a_scatter_plot_puts_points_where_they_belong():
+    points = [Point("a", 10, 20, 19, 21, 0), Point("b", 100, 40, 38, 41, 1), Point("c & d", 1000, 30, 29, 31, 12)]
+    drawing = scatter(points, ticks={10.0: "ten", 1000.0: "thousand"}, write=str, cost="time", metric="P@1")
+    (ax, ay), (bx, by), (cx, cy) = positions(drawing, "dot")
+    assert bx - ax == pytest.approx(cx - bx, abs=0.2)  # logarithmic
+    assert (ay - cy) == pytest.approx(cy - by, abs=0.2)
+    assert ">ten<" in drawing
+    assert "c &amp; d: P@1 30.00, time 1000" in drawing
+    assert "--c:var(--s2)" in drawing  # ten colours
+    front = re.search(r'class="front" points="([^"]*)"', drawing)[1].split(" ")
+    assert front == [f"{ax:.1f},{ay:.1f}", f"{bx:.1f},{ay:.1f}", f"{bx:.1f},{by:.1f}"]
+    same = scatter([points[0]] * 2, ticks={10.0: "ten"}, write=str, cost="time", metric="P@1")
+    assert len(positions(same, "dot")) == 2
+
+
+def test_labels_of_a_scatter_plot_do_not_cover_each_other():
+    points = [Point(f"method {i}", 10 + i / 10, 50 + i / 50, 50, 51, i) for i in range(5)]
+    drawing = scatter(points, ticks={10.0: "ten"}, write=str, cost="time", metric="P@1")
+    at = re.findall(r'class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', drawing)
+    assert len({(round(float(y)), anchor) for _, y, anchor, _ in at}) == 5
+
+
+def test_curves_are_drawn_for_every_number_that_a_run_logs_by_epoch():
+    log = [
+        {
+            "stage": "encoder",
+            "epoch": e,
+            "step": e,
+            "seconds": 1,
+            "terms": {"a": e, "b": 2},
+            "graph_weights": {"tag": 1},
+        }
+        for e in (1, 2, 3)
+    ]
+    log += [{"stage": "classifiers", "epoch": 1, "terms": {"a": 1}}, {"note": "no epoch"}]
+    text = training_curves({"one": log})
+    Whole(text)
+    assert text.count("<svg") == 2
+    assert "encoder: graph weights" in text
+    assert "classifiers" not in text
+    assert training_curves({"one": log[-2:]}) == ""
+    drawing = curves({"a": [(1, 0.0), (2, 4.0), (3, 2.0)]}, title="epoch")
+    (_, low), (_, high), (_, middle) = positions(drawing, "dot")
+    assert middle == pytest.approx((low + high) / 2, abs=0.2)
+    assert curves({"a": [(1, 0.0)]}, title="epoch").count("<circle") == 1
+
+
+def test_times_and_sizes_for_people():
+    assert [duration(x) for x in (0.123, 9.5, 42, 600, 7200)] == ["0.12 s", "9.5 s", "42 s", "10.0 min", "2.0 h"]
+    assert [size(x) for x in (100, 2**20, 2**31)] == ["0.1 KiB", "1.0 MiB", "2.00 GiB"]
