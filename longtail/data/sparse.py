@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
 
-from longtail.topk import FloatArray, IntArray
+from longtail.files import new_folder
+from longtail.topk import BoolArray, FloatArray, IntArray
 
 CSR: TypeAlias = sparse.csr_array
 
@@ -77,3 +79,51 @@ def digest(matrix: CSR) -> str:
     for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data.astype(np.float32)):
         state.update(array.tobytes())
     return state.hexdigest()
+
+
+def take_entries(matrix: CSR, kept: BoolArray) -> CSR:
+    """Some of the stored entries.
+
+    Args:
+        matrix: (R, C).
+        kept: (nnz,) which ones.
+    """
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return CSR((matrix.data[kept], matrix.indices[kept], ends[matrix.indptr]), shape=matrix.shape)
+
+
+def heaviest(matrix: CSR, k: int) -> CSR:
+    """The k largest entries of each row; of equal ones, those that are stored first.
+
+    Args:
+        matrix: (R, C), no entry below 0.
+        k: at least 1.
+    """
+    counts = np.diff(matrix.indptr)
+    kept = np.ones(matrix.nnz, bool)
+    widths = np.where(counts > k, np.ceil(np.log2(np.maximum(counts, 1))), 0)
+    for width in np.unique(widths[widths > 0]):  # rows of about the same length, side by side in one array
+        rows = np.flatnonzero(widths == width)
+        places = np.arange(int(counts[rows].max()))
+        there = places < counts[rows, None]
+        at = np.minimum(matrix.indptr[rows, None] + places, matrix.nnz - 1)  # (r, w)
+        values = np.where(there, matrix.data[at], -1)
+        least = np.partition(values, -k, axis=1)[:, -k, None]
+        above, equal = values > least, values == least
+        spare = k - above.sum(1, keepdims=True)
+        kept[at[there]] = (above | equal & (equal.cumsum(1, dtype=np.int32) <= spare))[there]
+    return take_entries(matrix, kept)
+
+
+def save_csr(matrix: CSR, folder: Path) -> None:
+    """Write a matrix as ``.npy`` files into a new folder, which appears whole or not at all."""
+    with new_folder(folder) as path:
+        for name in ("data", "indices", "indptr"):
+            np.save(path / f"{name}.npy", getattr(matrix, name))
+        np.save(path / "shape.npy", np.array(matrix.shape))
+
+
+def load_csr(folder: Path) -> CSR:
+    """Open a saved matrix."""
+    arrays = (np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr"))
+    return CSR(tuple(arrays), shape=tuple(np.load(folder / "shape.npy").tolist()))

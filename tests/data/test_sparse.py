@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, row_of_entry, stacked
+from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, heaviest, row_of_entry, stacked
 
 
 def matrix(seed: int, shape: tuple[int, int] = (13, 7)) -> CSR:
@@ -86,3 +86,17 @@ def test_stacked_is_all_rows_in_order() -> None:
     made = stacked(parts)
     np.testing.assert_array_equal(made.toarray(), np.concatenate([part.toarray() for part in parts]))
     assert made.indptr.dtype == made.indices.dtype == np.int64
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 100])
+def test_the_heaviest_entries_of_each_row(k: int) -> None:
+    rng = np.random.default_rng(k)
+    dense = (rng.integers(0, 4, (40, 29)) * (rng.random((40, 29)) < rng.random((40, 1)))).astype(np.float32)
+    dense[3] = 0
+    at = np.nonzero(dense)
+    found = heaviest(csr(*at, dense.shape, dense[at]), k).toarray()
+    for row, kept in zip(dense, found, strict=True):
+        order = np.argsort(-row, kind="stable")[:k]  # of equal ones the first
+        expected = np.zeros_like(row)
+        expected[order] = row[order]
+        np.testing.assert_array_equal(kept, expected)
