@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -11,6 +12,45 @@ from torch import Tensor
 from longtail.data.sparse import CSR, gather
 from longtail.data.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """R documents or labels of a batch that have a neighbour among A anchors.
+
+    Attributes:
+        at: (R,) int64 ascending, their places among the documents, or in the pool.
+        targets: (R, A) float32, 1 for every edge to an anchor, drawn or not.
+        mask: (R, A) bool, False where an edge counts neither for nor against.
+    """
+
+    at: Tensor
+    targets: Tensor
+    mask: Tensor
+
+    def to(self, device: torch.device) -> Linked:
+        """The same on a device."""
+        return Linked(self.at.to(device), self.targets.to(device), self.mask.to(device))
+
+
+@dataclass(frozen=True, slots=True)
+class Anchors:
+    """The A nodes of one metadata graph that a batch meets; both sides share them, so that each is encoded once.
+
+    Attributes:
+        node_ids: (A,) int64 in [0, M), ascending, each once.
+        nodes: their tokens.
+        sides: who is linked to them, under ``documents`` and ``labels``, or one of the two.
+    """
+
+    node_ids: Tensor
+    nodes: Tokens
+    sides: Mapping[str, Linked]
+
+    def to(self, device: torch.device) -> Anchors:
+        """The same on a device."""
+        sides = {side: linked.to(device) for side, linked in self.sides.items()}
+        return Anchors(self.node_ids.to(device), self.nodes.to(device), sides)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +65,7 @@ class Batch:
             vectors of their own.
         targets: (B, P) float32 in [0, 1]: every true pair inside the pool, sampled or not.
         mask: (B, P) bool, False on filtered pairs: no reward and no penalty.
+        graphs: a pool of nodes for each metadata graph, by its name; empty where no graph is used.
     """
 
     rows: Tensor
@@ -33,6 +74,12 @@ class Batch:
     labels: Tokens | None
     targets: Tensor
     mask: Tensor
+    graphs: Mapping[str, Anchors] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[Tokens]:
+        """The tokens of each graph's anchors: what is encoded besides documents and labels."""
+        return [anchors.nodes for anchors in self.graphs.values()]
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""
@@ -43,6 +90,7 @@ class Batch:
             None if self.labels is None else self.labels.to(device),
             self.targets.to(device),
             self.mask.to(device),
+            {name: anchors.to(device) for name, anchors in self.graphs.items()},
         )
 
 

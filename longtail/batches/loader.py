@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeAlias
 
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from longtail.batches.batch import Batch, entries_in_pool
+from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Draw, Sampler
 from longtail.data.dataset import Split
@@ -36,6 +37,7 @@ class Loader:
         documents: the tokens of documents.
         labels: the tokens of labels, or None where labels have vectors of their own.
         seed: of the pools.
+        graphs: draw the anchors of a batch from metadata graphs, by name; they leave everything else of it as it is.
         workers: threads that make batches ahead of the training step (the work is done in NumPy, outside Python's
             lock for most of it).
         rank: which of ``world`` processes this is; it sees every ``world``-th batch.
@@ -48,6 +50,7 @@ class Loader:
     documents: Source
     labels: Source | None
     seed: int
+    graphs: Mapping[str, Neighbours] = field(default_factory=dict)
     workers: int = 1
     rank: int = 0
     world: int = 1
@@ -80,11 +83,17 @@ class Loader:
         mask = np.ones((len(draw.rows), len(label_ids)), bool)
         if filtered is not None:
             mask = entries_in_pool(filtered, draw.rows, label_ids) == 0
+        targets = entries_in_pool(self.split.targets, draw.rows, label_ids)
+        graphs = {
+            name: graph(draw.rows, label_ids, targets, np.random.default_rng([self.seed, epoch, step, self.rank, 3, i]))
+            for i, (name, graph) in enumerate(self.graphs.items())
+        }
         return Batch(
             rows=torch.from_numpy(draw.rows),
             documents=self.documents(draw.rows),
             label_ids=torch.from_numpy(label_ids),
             labels=None if self.labels is None else self.labels(label_ids),
-            targets=torch.from_numpy(entries_in_pool(self.split.targets, draw.rows, label_ids)),
+            targets=torch.from_numpy(targets),
             mask=torch.from_numpy(mask),
+            graphs=graphs,
         )

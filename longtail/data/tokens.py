@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from longtail.data.ragged import Ragged
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
+
+Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +39,13 @@ class PaddedTokens:
         """The same tokens on a device."""
         return PaddedTokens(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
 
-    def followed_by(self, other: Tokens) -> PaddedTokens:
-        """The texts of both, one after the other."""
-        assert isinstance(other, PaddedTokens)
-        width = max(self.ids.shape[1], other.ids.shape[1])
+    def followed_by(self, *others: Tokens) -> PaddedTokens:
+        """The texts of all, one after the other."""
+        every = _of_one_kind(self, others)
+        width = max(tokens.ids.shape[1] for tokens in every)
         ids, mask = (
             torch.cat([pad(side, (0, width - side.shape[1])) for side in sides])
-            for sides in ((self.ids, other.ids), (self.mask, other.mask))
+            for sides in ([tokens.ids for tokens in every], [tokens.mask for tokens in every])
         )
         return PaddedTokens(ids, mask)
 
@@ -77,14 +79,15 @@ class BagTokens:
         """The same bags on a device."""
         return BagTokens(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
 
-    def followed_by(self, other: Tokens) -> BagTokens:
-        """The bags of both, one after the other."""
-        assert isinstance(other, BagTokens)
-        ids, weights = torch.cat([self.ids, other.ids]), torch.cat([self.weights, other.weights])
-        offsets = torch.cat([self.offsets, other.offsets[1:] + len(self.ids)])
+    def followed_by(self, *others: Tokens) -> BagTokens:
+        """The bags of all, one after the other."""
+        every = _of_one_kind(self, others)
+        ids, weights = torch.cat([tokens.ids for tokens in every]), torch.cat([tokens.weights for tokens in every])
+        sizes = torch.cat([tokens.offsets.diff() for tokens in every])
+        offsets = pad(sizes.cumsum(0), (1, 0))
         order = ids.argsort(stable=True)
         features, counts = torch.unique_consecutive(ids[order], return_counts=True)
-        bags = torch.arange(len(offsets) - 1, device=ids.device).repeat_interleave(offsets.diff())
+        bags = torch.arange(len(sizes), device=ids.device).repeat_interleave(sizes)
         return BagTokens(ids, offsets, weights, features, pad(counts.cumsum(0), (1, 0)), bags[order], weights[order])
 
 
@@ -105,10 +108,17 @@ class VectorTokens:
         """The same vectors on a device."""
         return VectorTokens(self.values.to(device, non_blocking=True))
 
-    def followed_by(self, other: Tokens) -> VectorTokens:
-        """The vectors of both, one after the other."""
-        assert isinstance(other, VectorTokens)
-        return VectorTokens(torch.cat([self.values, other.values]))
+    def followed_by(self, *others: Tokens) -> VectorTokens:
+        """The vectors of all, one after the other."""
+        return VectorTokens(torch.cat([tokens.values for tokens in _of_one_kind(self, others)]))
+
+
+def _of_one_kind(first: Kind, others: Sequence[Tokens]) -> list[Kind]:
+    every = [first]
+    for other in others:
+        assert isinstance(other, type(first))
+        every.append(other)
+    return every
 
 
 Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens

@@ -33,13 +33,29 @@ class Encoder(Protocol):
 
 
 def encode_both(encoder: Encoder, documents: Tokens, labels: Tokens) -> tuple[Tensor, Tensor]:
-    """Encode the two sides of a batch in one pass: its gradient of a table is made once, and not twice to be added up.
+    """Encode the two sides of a batch in one pass, see `encode_together`.
 
     Returns:
-        (B, D) and (P, D) float32 rows of unit length, as from two calls of the encoder.
+        (B, D) and (P, D) float32 rows of unit length.
     """
-    vectors = encoder(documents.followed_by(labels))  # (B + P, D)
-    return vectors[: len(documents)], vectors[len(documents) :]
+    x, z = encode_together(encoder, documents, labels)
+    return x, z
+
+
+def encode_together(encoder: Encoder, *texts: Tokens) -> tuple[Tensor, ...]:
+    """Encode documents, labels and whatever else a batch has in one pass.
+
+    The gradient of a table is then made once, and not several times to be added up.
+
+    Args:
+        encoder: what encodes all of them.
+        texts: at least one; all of the kind that the encoder reads.
+
+    Returns:
+        A tensor of rows of unit length for each of the texts, (n, D) float32, as from a call of the encoder for each.
+    """
+    vectors = encoder(texts[0].followed_by(*texts[1:]))
+    return torch.split(vectors, [len(tokens) for tokens in texts])
 
 
 def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int = 1024) -> FloatArray:

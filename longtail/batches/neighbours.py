@@ -1,0 +1,147 @@
+"""Which nodes of a metadata graph a batch meets: neighbours of its documents and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+
+from longtail.batches.batch import Anchors, Linked, entries_in_pool
+from longtail.data.sparse import CSR, row_of_entry, take_entries
+from longtail.data.tokens import Tokens
+from longtail.topk import BoolArray, FloatArray, IntArray
+
+_EDGES_AT_ONCE = 65_536
+
+
+class Neighbours:
+    """Draws the anchors of a batch from one graph: one neighbour of each document, and one of each of its labels.
+
+    In proportion to the weights of the edges. The anchors of one row are negatives for the others, except where they
+    are neighbours of those too, drawn or not. An edge that was pruned, and one that is in ``known`` only, counts
+    neither for nor against. Labels of the pool that no document of the batch has draw none.
+
+    Source: RAMEN (Mittal et al., 2025), section 3.1.
+
+    Args:
+        edges: (N, M) of the ``documents``, (L, M) of the ``labels``, or one of them: what is drawn, by weights above 0.
+        known: of the same sides and shapes: what is never a negative, on top of the edges.
+        nodes: the tokens of nodes.
+        share: in (0, 1], of the documents and labels that draw a neighbour in a batch; fewer cost less.
+    """
+
+    def __init__(
+        self,
+        edges: Mapping[str, CSR],
+        known: Mapping[str, CSR],
+        nodes: Callable[[IntArray], Tokens],
+        *,
+        share: float = 1.0,
+    ) -> None:
+        self.edges, self._known, self._nodes, self._share = edges, known, nodes, share
+        self._kept = {side: np.ones(matrix.nnz, bool) for side, matrix in edges.items()}
+        self._drawn = {side: _Draws(matrix) for side, matrix in edges.items()}
+
+    def __call__(
+        self, rows: IntArray, label_ids: IntArray, targets: FloatArray, generator: np.random.Generator
+    ) -> Anchors:
+        """The anchors of a batch.
+
+        Args:
+            rows: (B,) documents.
+            label_ids: (P,) pool.
+            targets: (B, P) true pairs.
+            generator: draws the neighbours.
+        """
+        wanted = {"documents": (rows, np.arange(len(rows))), "labels": (label_ids, np.flatnonzero(targets.any(0)))}
+        places: dict[str, IntArray] = {}
+        drawn = [np.zeros(0, np.int64)]
+        for side, draws in self._drawn.items():
+            ids, some = wanted[side]
+            places[side] = some[draws.any(ids[some]) & (generator.random(len(some)) < self._share)]
+            drawn.append(draws(ids[places[side]], generator))
+        node_ids = np.unique(np.concatenate(drawn))  # (A,)
+        return Anchors(
+            torch.from_numpy(node_ids),
+            self._nodes(node_ids),
+            {side: self._linked(side, wanted[side][0], at, node_ids) for side, at in places.items()},
+        )
+
+    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray) -> Linked:
+        true = entries_in_pool(self._drawn[side].edges, ids[at], node_ids) > 0  # (R, A)
+        unknown = np.zeros_like(true)
+        for matrix in (self.edges[side], self._known[side]):
+            unknown |= entries_in_pool(matrix, ids[at], node_ids) > 0
+        return Linked(
+            torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown)
+        )
+
+    def prune(self, vectors: Mapping[str, FloatArray], nodes: FloatArray, *, above: float = 0.0) -> dict[str, int]:
+        """Keep the edges whose two ends are similar under the current encoder; pruned edges may come back.
+
+        Source: RAMEN, appendix A.
+
+        Args:
+            vectors: (N, D) of the ``documents`` and (L, D) of the ``labels``, unit rows; of the sides that there are.
+            nodes: (M, D) unit rows.
+            above: keep edges of a cosine above this.
+
+        Returns:
+            How many edges are left, by side.
+        """
+        for side, matrix in self.edges.items():
+            self._keep(side, similarities(matrix, vectors[side], nodes) > above)
+        return self.counts()
+
+    def counts(self) -> dict[str, int]:
+        """The edges that are drawn from, by side."""
+        return {side: int(kept.sum()) for side, kept in self._kept.items()}
+
+    def _keep(self, side: str, kept: BoolArray) -> None:
+        self._kept[side] = kept
+        self._drawn[side] = _Draws(take_entries(self.edges[side], kept))
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        """Which edges are kept, for a checkpoint."""
+        return {side: torch.from_numpy(kept) for side, kept in self._kept.items()}
+
+    def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
+        """Take the kept edges back from a checkpoint."""
+        for side, kept in state.items():
+            self._keep(side, kept.numpy())
+
+
+class _Draws:
+    """Draws one edge of a row, in proportion to the weights."""
+
+    def __init__(self, edges: CSR) -> None:
+        self.edges = edges
+        self._ends = np.cumsum(edges.data, dtype=np.float64)  # (E,)
+
+    def any(self, rows: IntArray) -> BoolArray:
+        """Which rows have an edge."""
+        return np.asarray(self.edges.indptr[rows + 1] > self.edges.indptr[rows])
+
+    def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
+        """A node for each row; every row has one."""
+        first, last = self.edges.indptr[rows], self.edges.indptr[rows + 1] - 1
+        low = self._ends[first] - self.edges.data[first]
+        points = low + generator.random(len(rows)) * (self._ends[last] - low)
+        at = np.clip(np.searchsorted(self._ends, points, side="right"), first, last)
+        return np.asarray(self.edges.indices[at], np.int64)
+
+
+def similarities(edges: CSR, rows: FloatArray, nodes: FloatArray) -> FloatArray:
+    """(nnz,) the inner product of the two ends of each edge.
+
+    Args:
+        edges: (R, M).
+        rows: (R, D).
+        nodes: (M, D).
+    """
+    found, row = np.empty(edges.nnz, np.float32), row_of_entry(edges)
+    for start in range(0, edges.nnz, _EDGES_AT_ONCE):
+        part = slice(start, start + _EDGES_AT_ONCE)
+        found[part] = np.einsum("ed,ed->e", rows[row[part]], nodes[edges.indices[part]])
+    return found
