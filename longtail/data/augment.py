@@ -15,6 +15,7 @@ import numpy as np
 from longtail.data.cooccurrence import related_labels, symmetric
 from longtail.data.dataset import Dataset, Split
 from longtail.data.mixing import label_mixup, mixup, synonyms
+from longtail.data.propagate import propagation
 from longtail.data.sparse import CSR, csr
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
@@ -105,6 +106,7 @@ AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {
     "synonyms": synonyms,
     "mixup": mixup,
     "label_mixup": label_mixup,
+    "propagation": propagation,
 }
 
 
