@@ -94,20 +94,22 @@ class TwoHeads(nn.Module):
         encoder = {id(parameter) for parameter in self.text.encoder.parameters()}
         return [parameter for parameter in self.parameters() if id(parameter) not in encoder]
 
-    def views(self, documents: Tokens, labels: Tokens) -> tuple[Tensor, Tensor, Tensor]:
+    def views(self, documents: Tokens, labels: Tokens, *others: Tokens) -> tuple[Tensor, ...]:
         """Encode a batch in one pass of the encoder.
 
         Args:
             documents: B texts.
             labels: P texts.
+            others: what is compared with these besides, as the nodes of a graph.
 
         Returns:
-            x (B, D) and z (P, D) of unit length, and u (B, D); u has unit length too, except under a projection.
+            x (B, D) and z (P, D) of unit length, and u (B, D), which has unit length too, except under a projection;
+            then the vectors of the others, of unit length.
         """
-        encoded = self.text.encoder(documents.followed_by(labels))  # (B + P, E)
-        vectors = self.text.head(encoded)  # (B + P, D)
-        here = len(documents)
-        return vectors[:here], vectors[here:], self._for_classifiers(documents, encoded[:here])
+        encoded = self.text.encoder(documents.followed_by(labels, *others))  # (B + P + ..., E)
+        lengths = [len(texts) for texts in (documents, labels, *others)]
+        x, z, *rest = torch.split(self.text.head(encoded), lengths)
+        return x, z, self._for_classifiers(documents, encoded[: len(documents)]), *rest
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, 2 D) rows: x and u side by side, each of unit length."""

@@ -168,15 +168,17 @@ def read_text(
             run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {static_vectors}")
     else:
         model = TransformerEncoder(encoder, max_length=max_length)
-    shared = os.environ.get("LONGTAIL_CACHE")
-    cache = Path(shared) if shared else _own_cache(run)
+    cache = cache_of(run)
     documents, labels = (
         token_table(texts, fields, model.tokenizer, cache) for texts in (dataset.train.documents, dataset.labels)
     )
     return Text(model.to(device), documents, labels, device)
 
 
-def _own_cache(run: Run) -> Path | None:
+def cache_of(run: Run) -> Path | None:
+    """The folder that keeps what is made from the data: ``LONGTAIL_CACHE``, else one of the run; None without a run."""
+    if shared := os.environ.get("LONGTAIL_CACHE"):
+        return Path(shared)
     return None if run.folder is None or run.dry else run.folder / "tokens"
 
 

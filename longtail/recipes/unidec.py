@@ -22,6 +22,7 @@ from longtail.data.split import rows_at_random
 from longtail.evaluate.propensity import log_odds
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import classifiers_named
+from longtail.recipes.graphs import graph_terms
 from longtail.recipes.stages import (
     begin,
     finish,
@@ -47,6 +48,7 @@ def unidec(
     max_length: int = 32,
     static_vectors: str | None = None,
     augment: str = "none",
+    graphs: Sequence[str] = ("none",),
     projection: int = 0,
     classifiers: str = "residual",
     epochs: int = 6,
@@ -89,6 +91,8 @@ def unidec(
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
+        graphs: names of the metadata graphs whose neighbours make loss terms on top (RAMEN), all, or none; see
+            docs/methods/ramen.md.
         projection: width of the projections of the thesis on top of the encoder; 0 for none.
         classifiers: residual (the label's text plus a free vector, and a bias) or free (as in the thesis).
         epochs: passes over the training documents.
@@ -139,9 +143,19 @@ def unidec(
     weights = classifiers_named(classifiers, len(dataset.labels), heads.text.width, generator=generator, bias=bias).to(
         where
     )
+    regulariser = graph_terms(
+        rows,
+        text,
+        run,
+        names=graphs,
+        loss=loss,
+        prune_from=refresh_from,
+        prune_every=refresh_every,
+        seed=seed,
+    )
     sampler, mined = Clustered(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives, random_negatives, mined)
-    batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
+    batches = Loader(train, sampler, pool, *text.sources(), seed=seed, graphs=regulariser.pools)
     rate = learning_rate or learning_rate_of(trunk)
     groups = [
         {"params": list(trunk.parameters()), "lr": rate},
@@ -155,7 +169,7 @@ def unidec(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z, u = heads.views(b.documents, b.labels)  # (B, D), (P, D), (B, D)
+        x, z, u, *anchors = heads.views(b.documents, b.labels, *b.nodes)  # (B, D), (P, D), (B, D), (A, D)
         w = weights(b.label_ids, z)  # (P, D), or (P, D + 1) with a bias
         by_text = x @ z.T  # (B, P)
         by_weight = F.pad(F.dropout(u, dropout), (0, w.shape[1] - u.shape[1]), value=1) @ w.T  # (B, P)
@@ -165,9 +179,10 @@ def unidec(
         }
         if binary_weight:
             terms["binary"] = (1 - mix) * binary_weight * binary_loss(by_weight, b.targets, b.mask)
-        return terms
+        return terms | regulariser.terms(b, by_text, x, z, anchors)
 
     def before_epoch(epoch: int) -> None:
+        regulariser.before_epoch(epoch)
         if epoch < refresh_from or (epoch - refresh_from) % refresh_every:
             return
         x = text.embed(text.documents)
@@ -188,7 +203,7 @@ def unidec(
         seed=seed,
         schedule=linear(warmup),
         before_epoch=before_epoch,
-        others={"sampler": sampler, "mined": mined},
+        others={"sampler": sampler, "mined": mined, "graphs": regulariser},
     )
     z = text.embed(text.labels)
     vectors = {"encoder": z, "classifier": weights.vectors(z)}

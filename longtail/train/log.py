@@ -25,7 +25,7 @@ class Log:
         self._progress: Progress | None = None
         self._stage = ""
         self._sums: dict[str, float] = {}
-        self._steps = self._rows = self._pool = 0
+        self._steps = self._rows = self._pool = self._taken = 0
         self._since = time.monotonic()
 
     def write(self, **fields: Any) -> None:
@@ -50,7 +50,7 @@ class Log:
 
     def start(self, stage: str, *, steps: int, done: int) -> None:
         """Begin to show a stage of so many steps, of which some are done."""
-        self._stage = stage
+        self._stage, self._taken = stage, done
         if not done:
             self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
         self._rewind(stage, done)
@@ -74,6 +74,7 @@ class Log:
         for name, value in terms.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
         self._steps += 1
+        self._taken += 1
         self._rows += rows
         self._pool += pool
         if self._progress is not None:
@@ -99,6 +100,10 @@ class Log:
             line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {_terms(means)}, {left:.0f} s left"
             self.console.print(line, highlight=False)
         self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
+
+    def note(self, **fields: Any) -> None:
+        """Append a line on the stage, under the step that comes next, counted from 1."""
+        self.write(stage=self._stage, step=self._taken + 1, **fields)
 
     def stop(self) -> None:
         """Take the progress bar down."""
