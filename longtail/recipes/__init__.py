@@ -3,12 +3,14 @@
 from collections.abc import Callable
 
 from longtail.bundle import Bundle
+from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
 from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.ngame import ngame
+from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
 from longtail.recipes.unidec import unidec
@@ -16,7 +18,9 @@ from longtail.recipes.unidec import unidec
 RECIPES: dict[str, Callable[..., Bundle]] = {
     "unidec": unidec,
     "depsl": depsl,
+    "ramen": ramen,
     "ngame": ngame,
+    "ance": ance,
     "dpr": dpr,
     "siamesexml": siamesexml,
     "astec": astec,
@@ -25,4 +29,17 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "dexml": dexml,
 }
 
-__all__ = ["RECIPES", "astec", "decaf", "depsl", "dexml", "dpr", "ngame", "renee", "siamesexml", "unidec"]
+__all__ = [
+    "RECIPES",
+    "ance",
+    "astec",
+    "decaf",
+    "depsl",
+    "dexml",
+    "dpr",
+    "ngame",
+    "ramen",
+    "renee",
+    "siamesexml",
+    "unidec",
+]

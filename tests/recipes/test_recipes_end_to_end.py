@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from longtail import Dataset, LongtailError, load, recipes
+from longtail.data.graph import Graph
+from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Strings
 
 DOCUMENTS = ["red shoes", "oak table", "blue shoes", "pine table"]
 LABELS = ["footwear shoes", "furniture table"]
@@ -13,7 +18,10 @@ LABELS = ["footwear shoes", "furniture table"]
 
 @pytest.fixture
 def tiny():
-    return Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1]], LABELS)
+    graph = Graph(
+        Strings.of(["fish one", "two birds"]), csr_of_lists([[0], [1], [0], []], 2), csr_of_lists([[0], [1]], 2)
+    )
+    return replace(Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1]], LABELS), graphs={"kind": graph})
 
 
 def test_lists_in_ranked_labels_out(tiny):
