@@ -14,7 +14,10 @@ from longtail.serve.telemetry import Metrics
 
 _log = logging.getLogger("longtail.serve")
 SAFE = [  # the page is its own only source, and nothing may frame it
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (
+        b"content-security-policy",
+        b"default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'",
+    ),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 ]

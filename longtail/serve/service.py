@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from longtail.data.texts import Strings, Texts
 from longtail.errors import LongtailError
+from longtail.search.faiss import EXACT_BELOW
 from longtail.serve.batcher import Batcher, Full
 from longtail.serve.explain import Explained, explain
 from longtail.serve.live import Live, NewLabel, fingerprint
@@ -119,8 +120,11 @@ class Service:
 
     async def start(self) -> None:
         """Open the run, and watch for a newer one from then on."""
-        self._live, self._opened = await asyncio.to_thread(self._open)
+        live, self._opened = await asyncio.to_thread(self._open)
+        self._live, part = live, live.view.parts[0]
         self._watcher = asyncio.create_task(self._watch())
+        if len(part) >= EXACT_BELOW and not part.indexes and self.settings.approximate:
+            _log.warning("exact search over very many labels; longtail index makes it faster")
 
     async def stop(self) -> None:
         """Finish what was accepted, and let go of the run."""

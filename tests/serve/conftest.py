@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -54,3 +61,68 @@ def client(run, monkeypatch):
     with TestClient(application(Settings(run, device="cpu", watch=0.05)), raise_server_exceptions=False) as made:
         yield made
     torch.set_num_threads(threads)
+
+
+class Server:
+    """``longtail serve`` on a free port."""
+
+    def __init__(self, run, *options):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", TOKEN: SECRET}
+        command = [sys.executable, "-m", "longtail", "serve", str(run), "--port", "0", *map(str, options)]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        self.lines = []
+        for line in self.process.stderr:
+            self.lines.append(json.loads(line))
+            if "Uvicorn running on" in self.lines[-1]["event"]:
+                break
+        else:
+            raise AssertionError(f"the server did not start: {self.lines}")
+        self.port = int(self.lines[-1]["event"].split("http://127.0.0.1:")[1].split()[0])
+
+    def ask(self, method, path, content=None, timeout=120):
+        """Status and body of an answer, over a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        body = None if content is None else json.dumps(content)
+        headers = {"Authorization": f"Bearer {SECRET}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                if self.ask("GET", "/readyz")[0] == 200:
+                    return
+            except OSError:  # noqa: PERF203  (it is waited for)
+                time.sleep(0.05)
+        raise AssertionError("the server is not ready")
+
+    def stop(self):
+        """SIGTERM, and whether the server ended by itself, as that asks."""
+        self.process.terminate()
+        self.lines += [json.loads(line) for line in self.process.stderr]
+        return self.process.wait(120) in (0, -signal.SIGTERM)
+
+    def kill(self):
+        """SIGKILL."""
+        self.process.kill()
+        self.process.wait(60)
+        self.process.stderr.close()
+
+
+@pytest.fixture
+def start_server():
+    """Start a `Server` for a run; what still runs at the end of the test is killed."""
+    servers = []
+
+    def start(run, *options):
+        servers.append(Server(run, *options))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.kill()
