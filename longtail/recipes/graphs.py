@@ -132,7 +132,7 @@ def graph_terms(
     seed: int,
     sides: Sequence[str] = SIDES,
     loss: str = "triplet",
-    weights: str = "bandit",
+    weights: str = "bandit:0.03",
     redraw: int = 10,
     share: float = 0.5,
     restart: float = 0.8,
@@ -152,7 +152,7 @@ def graph_terms(
         seed: of the weights.
         sides: ``documents``, ``labels``, or both.
         loss: a name of `LOSSES`.
-        weights: ``bandit``, ``bandit:MEAN`` with the mean that they start from, or ``fixed:WEIGHT``.
+        weights: ``bandit``, ``bandit:MEAN`` with the mean that they start from (0.1 if left out), or ``fixed:WEIGHT``.
         redraw: steps after which the bandits are rewarded and weights drawn anew.
         share: in (0, 1], of the documents and labels of a batch that draw a neighbour in each graph.
         restart: of the walk (`longtail.data.walk.walk`); 1 takes the edges as they are.
@@ -238,4 +238,5 @@ def _weights(given: str, terms: Sequence[str], redraw: int, seed: int) -> Bandit
     if kind not in {"bandit", "fixed"} or mean < 0:
         problem = f"expected bandit, bandit:MEAN or fixed:WEIGHT, found {given}"
         raise BadInput("--graph-weights", problem, remedy="fixed:0.1 switches the bandits off")
-    return Bandits(terms, mean=mean, deviation=0.0 if kind == "fixed" else 0.1, every=redraw, seed=seed)
+    deviation = mean if kind == "bandit" else 0.0  # with the rate, all in proportion to the mean; 0.1, 0.1, 0.01 at 0.1
+    return Bandits(terms, mean=mean, deviation=deviation, learning_rate=mean**2, every=redraw, seed=seed)

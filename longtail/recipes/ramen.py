@@ -44,7 +44,7 @@ def ramen(
     base: str = "ngame",
     graphs: Sequence[str] = ("all",),
     graph_sides: Sequence[str] = ("documents", "labels"),
-    graph_weights: str = "bandit",
+    graph_weights: str = "bandit:0.03",
     graph_loss: str = "triplet",
     graph_share: float = 0.5,
     graph_redraw: int = 10,
