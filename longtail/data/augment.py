@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_type_hints
 
 import numpy as np
 
-from longtail.data.cooccurrence import related_labels, symmetric
+from longtail.data.cooccurrence import related_labels, symmetric, walked_labels
 from longtail.data.dataset import Dataset, Split
 from longtail.data.mixing import label_mixup, mixup, synonyms
 from longtail.data.propagate import propagation
@@ -99,10 +99,32 @@ def glas(
     return _with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
+def walk(
+    dataset: Dataset,
+    *,
+    seed: int,
+    threshold: float = 0.1,
+    labels: int | None = None,
+    choose: Choose = "random",
+    rows: Rows = "all",
+) -> Dataset:
+    """Label texts as training rows, with the labels near them on a random walk as soft targets. Thesis, table 1.7.
+
+    The targets are those of `longtail.data.cooccurrence.walked_labels`, the arguments those of `gandalf`.
+    """
+    _check_threshold(threshold)
+
+    def targets(chosen: IntArray) -> CSR:
+        return walked_labels(dataset.train.targets, chosen, threshold=threshold)
+
+    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+
+
 AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {
     "gandalf": gandalf,
     "one_hot": one_hot,
     "glas": glas,
+    "walk": walk,
     "synonyms": synonyms,
     "mixup": mixup,
     "label_mixup": label_mixup,

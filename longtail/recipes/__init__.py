@@ -9,6 +9,7 @@ from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
+from longtail.recipes.eclare import eclare
 from longtail.recipes.ngame import ngame
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
@@ -25,6 +26,7 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "siamesexml": siamesexml,
     "astec": astec,
     "decaf": decaf,
+    "eclare": eclare,
     "renee": renee,
     "dexml": dexml,
 }
@@ -37,6 +39,7 @@ __all__ = [
     "depsl",
     "dexml",
     "dpr",
+    "eclare",
     "ngame",
     "ramen",
     "renee",

@@ -53,6 +53,16 @@ def unit_rows(vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors / np.where(norms > 0, norms, 1), np.float32)
 
 
+def with_neighbours(graph: CSR, labels: FloatArray) -> FloatArray:
+    """Each label and the mean of its neighbours in equal parts, (L, D) of unit length. ECLARE, section 3, GALE.
+
+    Args:
+        graph: (L, L) weights of neighbours; a label without any stays what it is.
+        labels: (L, D) unit vectors, or zeros.
+    """
+    return unit_rows(labels + unit_rows(np.asarray(graph @ labels, np.float32)))
+
+
 def clusters_of(labels: FloatArray, size: int, *, seed: int, device: torch.device) -> IntArray:
     """Balanced clusters of labels, (L,) int64.
 

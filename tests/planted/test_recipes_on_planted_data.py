@@ -219,7 +219,9 @@ def test_astec_finds_labels_by_their_examples_alone(data):
     assert precision(coarse, data, "encoder")["A"] < 60
 
 
-@pytest.mark.parametrize(("recipe", "options"), [("siamesexml", {}), ("decaf", {"cluster_size": 1})])
+@pytest.mark.parametrize(
+    ("recipe", "options"), [("siamesexml", {}), ("decaf", {"cluster_size": 1}), ("eclare", {"cluster_size": 1})]
+)
 def test_frugal_recipes_find_labels_by_text_and_by_examples(data, recipe, options):
     bundle = recipes.RECIPES[recipe](data.dataset, **SMALL, **options)
     assert bundle.kinds == ("encoder", "classifier", "fused")

@@ -18,6 +18,7 @@ from longtail.recipes.extreme import (
     shortlists,
     surrogate_labels,
     train_extreme,
+    with_neighbours,
 )
 from longtail.train import fit as module
 from longtail.train.run import Run
@@ -35,6 +36,13 @@ def test_centroids_are_weighted_means_of_unit_length() -> None:
     documents = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
     expected = [[1 / 1.25**0.5, 0.5 / 1.25**0.5], [0, 1], [0, 0]]
     np.testing.assert_allclose(label_centroids(targets, documents), expected, rtol=1e-6)
+
+
+def test_a_label_with_neighbours_is_halfway_between_itself_and_their_mean() -> None:
+    graph = csr(np.array([0, 0, 1]), np.array([1, 2, 1]), (3, 3), np.array([0.4, 0.4, 0.5], np.float32))
+    labels = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0]], np.float32)
+    found = with_neighbours(graph, labels)
+    np.testing.assert_allclose(found, [[0.5**0.5, 0.5**0.5, 0], [0, 1, 0], [0, 1, 0]], rtol=1e-6)
 
 
 def test_a_surrogate_label_has_the_largest_target_of_its_labels() -> None:
