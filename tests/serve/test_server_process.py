@@ -110,7 +110,7 @@ def test_several_processes_agree_and_stop_gracefully(run, start_server):
 
 
 def test_a_stopped_server_finishes_what_it_accepted(run, start_server):
-    server = start_server(run)
+    server = start_server(run, "--deadline", 100)
     server.wait_until_ready()
     answers = []
 
