@@ -97,6 +97,6 @@ def bench_serve(
 
     lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
     results = asyncio.run(run(Load(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch)))
-    Console(highlight=False).print(report(results, seconds))
+    Console(highlight=False, soft_wrap=True).print(report(results, seconds))
     if any(result.error for result in results):
         raise typer.Exit(1)

@@ -196,17 +196,20 @@ function drawMetrics(evaluation, kinds) {
 }
 
 function drawTraining(lines) {
-  const points = lines.map((line) => Object.values(line.terms ?? {}).reduce((sum, value) => sum + value, 0)).filter((value) => value > 0);
-  if (points.length < 2) return;
-  const most = Math.max(...points), step = (WIDE - 60) / (points.length - 1);
-  const path = points.map((value, i) => `${(40 + i * step).toFixed(1)},${(FLOOR - (value / most) * (FLOOR - 20)).toFixed(1)}`).join(" ");
-  figure("Loss by epoch, over all stages of the training", [
-    make("line", [], { x1: 40, x2: WIDE - 20, y1: FLOOR, y2: FLOOR }),
-    make("polyline", [], { points: path }),
-    make("text", most.toFixed(2), { x: 36, y: 24, "text-anchor": "end" }),
-    make("text", "0", { x: 36, y: FLOOR, "text-anchor": "end" }),
-    make("text", `${points.length} epochs`, { x: WIDE - 20, y: FLOOR + 18, "text-anchor": "end" }),
-  ], []);
+  const stages = [...new Set(lines.map((line) => line.stage))];
+  const width = (WIDE - 20 * (stages.length + 1)) / stages.length;
+  const shapes = stages.flatMap((stage, i) => {
+    const losses = lines.filter((line) => line.stage === stage).map((line) => Object.values(line.terms ?? {}).reduce((sum, value) => sum + value, 0));
+    const most = Math.max(...losses, 1e-9), left = 20 + i * (width + 20), step = width / Math.max(1, losses.length - 1);
+    const points = losses.map((loss, j) => `${(left + j * step).toFixed(1)},${(FLOOR - (loss / most) * (FLOOR - 30)).toFixed(1)}`);
+    return [
+      make("line", [], { x1: left, x2: left + width, y1: FLOOR, y2: FLOOR }),
+      make("polyline", [], { points: points.join(" ") }),
+      make("text", `${losses[0].toFixed(3)} → ${losses[losses.length - 1].toFixed(3)}`, { x: left, y: 18 }),
+      make("text", `${stage}, ${losses.length} epochs`, { x: left, y: FLOOR + 18 }),
+    ];
+  });
+  if (stages.length) figure("Loss by epoch, for each stage of the training", shapes, []);
 }
 
 at("text").addEventListener("input", later(predict));
