@@ -32,7 +32,7 @@ from longtail.losses import Loss
 from longtail.losses.softmax import decoupled_softmax
 from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.train.fit import take_step
 from longtail.train.optim import AdamW
 
@@ -103,7 +103,7 @@ def milliseconds(action: Callable[[], object]) -> float:
 def objective(encoder: BagEncoder, loss: Loss, b: Batch) -> dict[str, Tensor]:
     """The terms of a dual encoder, as in the recipes."""
     assert b.labels is not None
-    x, z = encode_both(encoder, b.documents, b.labels)
+    x, z = encode_together(encoder, b.documents, b.labels)
     return {"loss": loss(x @ z.T, b.targets, b.mask)}
 
 

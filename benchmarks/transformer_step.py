@@ -31,7 +31,7 @@ from torch.utils.data import SequentialSampler
 from transformers import TrainerCallback
 
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.models.transformer import TransformerEncoder
 from longtail.topk import IntArray
 
@@ -106,7 +106,7 @@ def our_step(
         rows = np.arange(s * batch, (s + 1) * batch)
         pool, targets = np.unique(label_of[rows], return_inverse=True)
         texts = tokenizer.batch(document_table, rows).to(device), tokenizer.batch(label_table, pool).to(device)
-        x, z = encode_both(encoder, *texts)  # (B, D), (P, D)
+        x, z = encode_together(encoder, *texts)  # (B, D), (P, D)
         F.cross_entropy(SCALE * x @ z.T, torch.from_numpy(targets).to(device)).backward()
         optimizer.step()
         optimizer.zero_grad()

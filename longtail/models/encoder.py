@@ -32,16 +32,6 @@ class Encoder(Protocol):
         """Write everything that encoding needs into an existing folder."""
 
 
-def encode_both(encoder: Encoder, documents: Tokens, labels: Tokens) -> tuple[Tensor, Tensor]:
-    """Encode the two sides of a batch in one pass, see `encode_together`.
-
-    Returns:
-        (B, D) and (P, D) float32 rows of unit length.
-    """
-    x, z = encode_together(encoder, documents, labels)
-    return x, z
-
-
 def encode_together(encoder: Encoder, *texts: Tokens) -> tuple[Tensor, ...]:
     """Encode documents, labels and whatever else a batch has in one pass.
 

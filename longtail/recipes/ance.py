@@ -15,7 +15,7 @@ from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -80,17 +80,7 @@ def ance(
     where = choose_device(device)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     mined = Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives=1, random=random_negatives, mined=mined)
     batches = Loader(train, Shuffled(len(train), batch, seed=seed), pool, *text.sources(), seed=seed)
@@ -99,7 +89,7 @@ def ance(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
         scores = x @ z.T  # (B, P)
         return {loss: encoder_loss(scores, b.targets, b.mask)}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.data.split import rows_at_random
 from longtail.recipes.extreme import (
     clusters_of,
     label_centroids,
@@ -17,7 +16,7 @@ from longtail.recipes.extreme import (
     train_extreme,
     train_surrogate,
 )
-from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, read_text
+from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
 from longtail.train.run import Run
 
 
@@ -85,21 +84,10 @@ def astec(
     """
     run = begin("astec", locals())
     where = choose_device(device)
-    out_rows = min(5000, round(validation * len(dataset.train)))
-    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
+    dataset, held_out = hold_out(dataset, validation, seed)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     label_loss = loss_named(loss, temperature=temperature)
 
     z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)

@@ -16,7 +16,7 @@ from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -85,17 +85,7 @@ def depsl(
     where = choose_device(device)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     sampler, mined = Clustered(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     pool = Pool(train.targets, positives, random_negatives, mined)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
@@ -104,7 +94,7 @@ def depsl(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
         return {"encoder": encoder_loss(x @ z.T, b.targets, b.mask)}
 
     def before_epoch(epoch: int) -> None:

@@ -17,7 +17,7 @@ from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.recipes.every import known, loss_over_all_labels, without_pool
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.cached import encode_cached
@@ -87,17 +87,7 @@ def dexml(
     where = choose_device(device)
     rows = augmented(dataset, augment, seed=seed)
     train, L = rows.train, len(dataset.labels)
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     documents, labels = text.sources()
     sampler, mined = Shuffled(len(train), batch, seed=seed), Mined(len(train), hard_negatives)
     if random_negatives is None:
@@ -112,7 +102,7 @@ def dexml(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         if b.labels is not None:
-            x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+            x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
             return {"encoder": over_pool(x @ z.T, b.targets, b.mask)}
         x, z = text.encoder(b.documents), encode_cached(text.encoder, every_label)  # (B, D), (L, D)
         return {"encoder": over_all_labels(x, z, known(train, b))}

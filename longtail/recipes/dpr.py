@@ -14,7 +14,7 @@ from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -69,17 +69,7 @@ def dpr(
     run = begin("dpr", locals())
     where = choose_device(device)
     rows = augmented(dataset, augment, seed=seed)
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     pool = Pool(rows.train.targets, positives=1, random=random_negatives)
     batches = Loader(rows.train, Shuffled(len(rows.train), batch, seed=seed), pool, *text.sources(), seed=seed)
     optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))
@@ -87,7 +77,7 @@ def dpr(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
         scores = x @ z.T  # (B, P)
         return {loss: encoder_loss(scores, b.targets, b.mask)}
 

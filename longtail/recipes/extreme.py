@@ -23,7 +23,7 @@ from longtail.data.texts import Texts
 from longtail.data.tokens import VectorTokens, token_table
 from longtail.losses import Loss
 from longtail.losses.glas import glas
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.models.labels import FreeVectors, ResidualVectors
 from longtail.recipes.stages import Text, vector_source
 from longtail.search.exact import Exact
@@ -174,7 +174,7 @@ def train_surrogate(
         if b.labels is None:
             x = text.encoder(b.documents)  # (B, D)
         else:
-            x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+            x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
             w = w + F.pad(z, (0, 1))
         return {"surrogate": loss(with_one(F.dropout(x, dropout)) @ w.T, b.targets, b.mask)}
 

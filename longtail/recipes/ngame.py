@@ -14,9 +14,17 @@ from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.data.split import rows_at_random
-from longtail.models.encoder import encode_both
-from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, loss_named, read_text, train_classifiers
+from longtail.models.encoder import encode_together
+from longtail.recipes.stages import (
+    begin,
+    finish,
+    fuse,
+    hold_out,
+    learning_rate_of,
+    loss_named,
+    read_text,
+    train_classifiers,
+)
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce
@@ -85,21 +93,10 @@ def ngame(
     """
     run = begin("ngame", locals())
     where = choose_device(device)
-    out_rows = min(5000, round(validation * len(dataset.train)))
-    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
+    dataset, held_out = hold_out(dataset, validation, seed)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     sampler = Clustered(len(train), batch, seed=seed)
     pool = Pool(train.targets, positives=1, random=random_negatives)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
@@ -108,7 +105,7 @@ def ngame(
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
         scores = x @ z.T  # (B, P)
         return {loss: encoder_loss(scores, b.targets, b.mask)}
 

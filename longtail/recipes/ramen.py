@@ -15,7 +15,6 @@ from longtail.batches.samplers import Clustered, Sampler, Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.data.split import rows_at_random
 from longtail.errors import BadInput
 from longtail.models.encoder import encode_together
 from longtail.recipes.graphs import graph_terms
@@ -23,6 +22,7 @@ from longtail.recipes.stages import (
     begin,
     finish,
     fuse,
+    hold_out,
     learning_rate_of,
     loss_named,
     mine,
@@ -131,21 +131,10 @@ def ramen(
     if base not in BASES:
         raise BadInput("--base", f"expected {' or '.join(BASES)}, found {base}", remedy="choose one of those")
     where = choose_device(device)
-    out_rows = min(5000, round(validation * len(dataset.train))) if base == "ngame" else 0
-    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
+    dataset, held_out = hold_out(dataset, validation if base == "ngame" else 0, seed)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     regulariser = graph_terms(
         rows,
         text,

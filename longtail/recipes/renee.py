@@ -16,12 +16,11 @@ from longtail.batches.samplers import Shuffled
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.data.split import rows_at_random
 from longtail.losses.triplet import triplet
-from longtail.models.encoder import encode_both
+from longtail.models.encoder import encode_together
 from longtail.models.labels import Classifiers
 from longtail.recipes.every import known, loss_over_all_labels, without_pool
-from longtail.recipes.stages import begin, finish, fuse, learning_rate_of, read_text
+from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.fused import FusedSGD
 from longtail.train.optim import AdamW
@@ -97,21 +96,10 @@ def renee(
     """
     run = begin("renee", locals())
     where = choose_device(device)
-    out_rows = min(5000, round(validation * len(dataset.train)))
-    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
+    dataset, held_out = hold_out(dataset, validation, seed)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     documents, labels = text.sources()
     sampler = Shuffled(len(train), batch, seed=seed)
     rate = learning_rate or learning_rate_of(text.encoder)
@@ -125,7 +113,7 @@ def renee(
 
     def beginning(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z = encode_both(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+        x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
         return {"start": triplet(x @ z.T, b.targets, b.mask)}
 
     def objective(b: Batch) -> dict[str, Tensor]:

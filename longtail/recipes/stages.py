@@ -27,6 +27,7 @@ from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset, Split
 from longtail.data.ragged import Ragged
 from longtail.data.sparse import CSR
+from longtail.data.split import rows_at_random
 from longtail.data.tokens import VectorTokens, token_table
 from longtail.errors import BadInput
 from longtail.evaluate.propensity import label_frequency
@@ -131,15 +132,21 @@ class Text:
         return embed(self.encoder, table, device=self.device)
 
 
+def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
+    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
+    rows = min(5000, round(share * len(dataset.train)))
+    return dataset.holdout(rows_at_random(len(dataset.train), rows, seed))
+
+
 def read_text(
     dataset: Dataset,
     encoder: str,
     fields: Sequence[str],
-    *,
-    run: Run,
     width: int,
     max_length: int,
     static_vectors: str | None,
+    *,
+    run: Run,
     device: torch.device,
     seed: int,
 ) -> Text:
@@ -152,10 +159,10 @@ def read_text(
         dataset: its training documents and labels are tokenised.
         encoder: ``bag``, or a transformer by name or folder (see `TransformerEncoder`).
         fields: of the texts, joined by a space.
-        run: for its folder.
         width: D of a bag encoder; a transformer has a width of its own.
         max_length: tokens of a text that a transformer reads.
         static_vectors: an ``.npy`` file that a bag encoder starts from (`BagEncoder.start_from`), or None.
+        run: for its folder.
         device: where the encoder goes.
         seed: of the start of a bag encoder.
     """

@@ -18,7 +18,6 @@ from longtail.batches.samplers import Clustered
 from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.data.split import rows_at_random
 from longtail.evaluate.propensity import log_odds
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import classifiers_named
@@ -27,6 +26,7 @@ from longtail.recipes.stages import (
     begin,
     finish,
     fuse,
+    hold_out,
     learning_rate_of,
     loss_named,
     mine,
@@ -120,21 +120,10 @@ def unidec(
     """
     run = begin("unidec", locals())
     where = choose_device(device)
-    out_rows = min(5000, round(validation * len(dataset.train)))
-    dataset, held_out = dataset.holdout(rows_at_random(len(dataset.train), out_rows, seed))
+    dataset, held_out = hold_out(dataset, validation, seed)
     rows = augmented(dataset, augment, seed=seed)
     train = rows.train
-    text = read_text(
-        rows,
-        encoder,
-        fields,
-        run=run,
-        width=width,
-        max_length=max_length,
-        static_vectors=static_vectors,
-        device=where,
-        seed=seed,
-    )
+    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     trunk, heads = text.encoder, TwoHeads(text.encoder, projection, generator=generator).to(where)
     text = replace(text, encoder=heads.text)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from longtail.data.bag import BagTokenizer
 from longtail.models.bag import BagEncoder
-from longtail.models.encoder import embed, encode_both
+from longtail.models.encoder import embed, encode_together
 from longtail.models.transformer import TransformerEncoder
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "", "green birds", "fish red", "naïve 東京"]
@@ -76,7 +76,7 @@ def test_texts_that_differ_have_vectors_that_differ(encoder: Any) -> None:
 
 def test_both_sides_at_once_are_the_two_sides(encoder: Any) -> None:
     with torch.no_grad():
-        x, z = encode_both(encoder, tokens(encoder, TEXTS[:2]), tokens(encoder, TEXTS[2:]))
+        x, z = encode_together(encoder, tokens(encoder, TEXTS[:2]), tokens(encoder, TEXTS[2:]))
     close(torch.cat([x, z]), vectors(encoder, TEXTS))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from longtail.data.bag import BagTokenizer
 from longtail.data.tokens import BagTokens
 from longtail.models.bag import BagEncoder
-from longtail.models.encoder import embed, encode_both
+from longtail.models.encoder import embed, encode_together
 
 TEXTS = ["red fish", "", "blue fish and a red bird", "one", "unknown", "one blue bird", "fish"] * 2
 CPU = torch.device("cpu")
@@ -69,7 +69,7 @@ def test_embed_evaluates_without_gradients_and_leaves_the_mode_as_it_was(trainin
 @pytest.mark.parametrize(("left", "right"), [(TEXTS[:3], TEXTS[2:7]), ([], ["fish"]), (["fish"], [])])
 def test_both_sides_at_once_are_the_two_sides(left: list[str], right: list[str]) -> None:
     one, two = encoder(), encoder()
-    x, z = encode_both(one, tokens(one, left), tokens(one, right))
+    x, z = encode_together(one, tokens(one, left), tokens(one, right))
     assert (x.shape, z.shape) == ((len(left), 5), (len(right), 5))
     a, b = two(tokens(two, left)), two(tokens(two, right))
     torch.testing.assert_close((x, z), (a, b))
