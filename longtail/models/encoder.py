@@ -62,12 +62,14 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
     """
     assert isinstance(encoder, torch.nn.Module)
     was_training = encoder.training
-    encoder.eval()
+    if was_training:  # to say so to every module costs as much as a short text
+        encoder.eval()
     out = np.empty((len(table), encoder.width), np.float32)
     by_length = np.argsort(np.diff(table.offsets), kind="stable")
     with torch.inference_mode():
         for start in range(0, len(table), block):
             rows = by_length[start : start + block]
             out[rows] = encoder(encoder.tokenizer.batch(table, rows).to(device)).cpu().numpy()
-    encoder.train(was_training)
+    if was_training:
+        encoder.train()
     return out

@@ -131,11 +131,11 @@ class TwoHeads(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, encoder: AnyEncoder, projection: int) -> TwoHeads:
-        """Put the heads that `save` wrote onto an encoder."""
+        """Put the heads that `save` wrote onto an encoder, in eval mode."""
         heads = cls(encoder, projection, generator=torch.Generator())
         shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}
         heads.load_state_dict(shared | load_file(folder / _FILE))
-        return heads
+        return heads.eval()
 
 
 def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:

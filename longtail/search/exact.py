@@ -1,7 +1,8 @@
 """Exact search: every query against every label, in tiles, with the k best kept.
 
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
-into groups of labels, and only groups whose best score can still enter a ranking are looked at.
+into groups of labels, and only groups whose best score can still enter a ranking are looked at. One or two queries cost
+what reading the table costs: for them it is read in 8 bits first (`longtail.search.screen`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
+from longtail.search.screen import FEW, Screen, can_screen
 from longtail.topk import TopK
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -29,7 +31,7 @@ class Exact:
     Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
     by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A search holds a tile of
     scores (64 MB by default on a CPU), up to 100 MB for ranking its best, the queries, and 8 bytes for each of its
-    Q * k results.
+    Q * k results. The first search of one or two queries on a CPU adds a copy of the table in 8 bits, which stays.
 
     Args:
         table: (L, D) label vectors, finite, L below 2^32. float32 is used in place, memory-mapped or not; another
@@ -55,6 +57,7 @@ class Exact:
         self.query_block = query_block or (512 if on_cpu else 2048)
         self.label_block = label_block or (32768 if on_cpu else 65536)
         self.table = _finite("label vectors", table, self.device)
+        self._screen: Screen | None = None
 
     @torch.no_grad()
     def search(self, queries: npt.ArrayLike, k: int, *, exclude: CSR | None = None) -> TopK:
@@ -71,6 +74,8 @@ class Exact:
         """
         vectors = _finite("queries", queries, self.device)
         self._check(vectors, k, exclude)
+        if exclude is None and 0 < len(vectors) <= FEW and k <= len(self.table) // GROUP and can_screen(self.table):
+            return self._screened(vectors, k)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -83,6 +88,14 @@ class Exact:
                 best[rows] = _merge(best[rows], tile, labels.start)
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
+
+    def _screened(self, queries: Tensor, k: int) -> TopK:
+        """Rank the labels of a few queries: those alone are scored that can be among the best."""
+        if self._screen is None:
+            self._screen = Screen(self.table)
+        ids = self._screen.candidates(queries, k)  # (C,)
+        scores, best = _scores_and_ids(_keys(queries @ self.table[ids].T, ids).topk(k).values)
+        return TopK(best.cpu().numpy(), scores.cpu().numpy())
 
     def _check(self, queries: Tensor, k: int, exclude: CSR | None) -> None:
         (count, width), (labels, expected) = queries.shape, self.table.shape
