@@ -13,11 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.search.screen import FEW, Screen, can_screen
+from longtail.search.screen import FEW, LARGE, Screen, can_screen
 from longtail.topk import TopK
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -74,8 +75,8 @@ class Exact:
         """
         vectors = _finite("queries", queries, self.device)
         self._check(vectors, k, exclude)
-        if exclude is None and 0 < len(vectors) <= FEW and k <= len(self.table) // GROUP and can_screen(self.table):
-            return self._screened(vectors, k)
+        if exclude is None and 0 < len(vectors) <= FEW and (len(self.table) < LARGE or can_screen(self.table, k)):
+            return self._few(vectors, k)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -89,13 +90,17 @@ class Exact:
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
 
-    def _screened(self, queries: Tensor, k: int) -> TopK:
-        """Rank the labels of a few queries: those alone are scored that can be among the best."""
-        if self._screen is None:
-            self._screen = Screen(self.table)
-        ids = self._screen.candidates(queries, k)  # (C,)
-        scores, best = _scores_and_ids(_keys(queries @ self.table[ids].T, ids).topk(k).values)
-        return TopK(best.cpu().numpy(), scores.cpu().numpy())
+    def _few(self, queries: Tensor, k: int) -> TopK:
+        """Rank the labels of a few queries in one go: all of a small table, of a large one those that can be best."""
+        table, ids = self.table, torch.arange(len(self.table), device=self.device)
+        if len(table) >= LARGE:
+            self._screen = self._screen or Screen(table)
+            ids = self._screen.candidates(queries, k)  # (C,)
+            table = table[ids]  # (C, D)
+        keys = _keys(queries @ table.T, ids).topk(min(k, len(ids))).values  # (Q, k), or fewer
+        scores, best = _scores_and_ids(keys)
+        empty = (0, k - keys.shape[1])
+        return TopK(F.pad(best, empty, value=-1).cpu().numpy(), F.pad(scores, empty, value=-torch.inf).cpu().numpy())
 
     def _check(self, queries: Tensor, k: int, exclude: CSR | None) -> None:
         (count, width), (labels, expected) = queries.shape, self.table.shape

@@ -17,9 +17,10 @@ FEW = 2  # queries that are worth screening; the product for more of them reads 
 LARGE = 2048  # labels that are worth screening
 
 
-def can_screen(table: Tensor) -> bool:
+def can_screen(table: Tensor, k: int) -> bool:
     """Whether there is a fast product of 8-bit rows for this table, and it is large enough to gain by it."""
-    return table.device.type == "cpu" and len(table) >= LARGE and hasattr(torch, "_weight_int8pack_mm")
+    known = hasattr(torch, "_weight_int8pack_mm")
+    return known and table.device.type == "cpu" and len(table) >= max(LARGE, 16 * k)
 
 
 class Screen:

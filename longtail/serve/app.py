@@ -63,12 +63,14 @@ def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: _PROBLEMS[code] for code in (*codes, 413, 422, 429, 503)}
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:  # async, as FastAPI asks threads to call other functions
     service: Service = request.app.state.service
     return service
 
 
-def _may_change(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
+async def _may_change(
+    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
+) -> None:
     token: str = request.app.state.token
     if not token:
         raise HTTPException(403, f"changes are refused: start the server with {TOKEN}")

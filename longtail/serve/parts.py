@@ -111,10 +111,12 @@ class Part:
             kind: the score kind.
             excluded: places of labels that are not to be ranked.
         """
-        hidden = np.array([*self.hidden, *excluded], np.int64)
         index, queries = self.indexes.get(kind) or self.bundle.index(kind), self.bundle.queries(vectors, kind)
+        if not self.hidden and not excluded:
+            return index.search(queries, k)
+        hidden = np.array([*self.hidden, *excluded], np.int64)
         most = min(len(self), k + len(hidden))
-        asked = min(most, 2 * k + 8) if len(hidden) else k
+        asked = min(most, 2 * k + 8)
         while True:
             top = index.search(queries, asked)
             left = (top.ids >= 0) & ~np.isin(top.ids, hidden)  # (n, asked)

@@ -79,6 +79,17 @@ def test_products_that_overflow_are_candidates() -> None:
     assert len(Screen(torch.from_numpy(table)).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
 
 
-def test_small_tables_are_not_screened() -> None:
-    assert not can_screen(torch.zeros(LARGE - 1, 4))
-    assert can_screen(torch.zeros(LARGE, 4)) == hasattr(torch, "_weight_int8pack_mm")
+def test_what_is_screened() -> None:
+    known = hasattr(torch, "_weight_int8pack_mm")
+    assert not can_screen(torch.zeros(LARGE - 1, 4), 1)
+    assert can_screen(torch.zeros(LARGE, 4), 1) == can_screen(torch.zeros(LARGE, 4), LARGE // 16) == known
+    assert not can_screen(torch.zeros(LARGE, 4), LARGE // 16 + 1)
+
+
+@pytest.mark.parametrize(("labels", "k"), [(1, 3), (5, 5), (100, 7), (LARGE - 1, 30), (LARGE, LARGE // 2)])
+def test_tables_that_are_not_screened(labels: int, k: int) -> None:
+    table, asked = whole(labels, 9, 0, 3), whole(FEW, 9, 1, 3)
+    found, scores = Exact(table).search(asked, k), asked @ table.T
+    expected = rank(np.broadcast_to(np.arange(labels), scores.shape), scores, k)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
