@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
-from longtail.data.sparse import CSR, csr, heaviest, row_of_entry, stacked
+from longtail.data.sparse import CSR, blocks_of, csr, heaviest, row_of_entry, stacked
 from longtail.data.walk import walk
 from longtail.topk import FloatArray, IntArray
 
 Strength: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """Counts G_lm of pairs of labels, and the frequencies G_ll and G_mm of their two sides -> a number in [0, 1]."""
-
-_PRODUCTS = 2**24  # pairs of labels that one block of rows goes through: at most 200 MB before its small entries go
 
 
 def conditional(together: FloatArray, own: FloatArray, _other: FloatArray) -> FloatArray:
@@ -50,7 +48,7 @@ def related_labels(targets: CSR, labels: IntArray, *, threshold: float, strength
     by_label = ones.T.tocsr()  # (L, N)
     frequency = np.diff(by_label.indptr).astype(np.float32)
     parts = [csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, targets.shape[1]))]
-    for block in _blocks((by_label @ np.diff(targets.indptr))[labels]):
+    for block in blocks_of((by_label @ np.diff(targets.indptr))[labels]):
         chosen = labels[block]
         counts = by_label[chosen] @ ones  # (n', L)
         row = row_of_entry(counts)
@@ -85,7 +83,7 @@ def label_walk(targets: CSR, *, restart: float = 0.8, keep: int = 10, documents:
     counts = np.diff(shares.indptr)
     shares.data /= np.repeat(counts, counts)
     parts = [csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, targets.shape[1]))]
-    parts += [heaviest((visits[rows] @ shares).tocsr(), keep) for rows in _blocks((visits != 0) @ counts)]
+    parts += [heaviest((visits[rows] @ shares).tocsr(), keep) for rows in blocks_of((visits != 0) @ counts)]
     found = stacked(parts)
     found.sort_indices()
     return found
@@ -118,13 +116,3 @@ def walked_labels(targets: CSR, labels: IntArray, *, threshold: float) -> CSR:
 def _pattern(targets: CSR) -> CSR:
     """The matrix with all its stored entries as ones."""
     return CSR((np.ones(targets.nnz, np.float32), targets.indices, targets.indptr), shape=targets.shape)
-
-
-def _blocks(work: FloatArray) -> Iterator[slice]:
-    """Cut rows into blocks of about equal work, at least a row each."""
-    owner = np.cumsum(work.astype(np.float64)) // _PRODUCTS
-    ends = np.append(np.flatnonzero(np.diff(owner)) + 1, len(work))
-    start = 0
-    for end in ends.tolist():
-        yield slice(start, end)
-        start = end

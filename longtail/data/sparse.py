@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from longtail.files import new_folder
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 CSR: TypeAlias = sparse.csr_array
+_OPERATIONS = 2**24  # of one block of rows; the product of as many takes at most 200 MB
 
 
 def csr(rows: IntArray, columns: IntArray, shape: tuple[int, int], values: FloatArray | None = None) -> CSR:
@@ -62,6 +64,17 @@ def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     ends = np.cumsum(counts)
     positions = np.arange(ends[-1] if len(ends) else 0, dtype=np.int64) + np.repeat(starts - (ends - counts), counts)
     return positions, counts
+
+
+def blocks_of(work: FloatArray | IntArray) -> Iterator[slice]:
+    """Cut rows into runs of about 2^24 operations each, and at least a row.
+
+    Args:
+        work: (R,) operations that each row takes.
+    """
+    block = np.cumsum(work.astype(np.float64)) // _OPERATIONS
+    bounds = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(work)]
+    yield from (slice(start, end) for start, end in pairwise(bounds) if end > start)
 
 
 def stacked(parts: Sequence[CSR]) -> CSR:

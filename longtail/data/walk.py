@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from scipy import sparse
 
-from longtail.data.sparse import CSR, digest, heaviest, load_csr, save_csr, take_entries
+from longtail.data.sparse import CSR, blocks_of, digest, heaviest, load_csr, save_csr, take_entries
 from longtail.errors import BadInput
-from longtail.topk import IntArray
 
 _TOLERANCE = 1e-3  # of a row's weight may be in the wrong place
-_WORK = 2**24  # multiplications of one block, and so the most entries that its product has
 
 
 def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hub: int = 500) -> CSR:
@@ -52,11 +48,11 @@ def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hu
     edges = without_hubs(edges, hub)
     forward, back = _by_row(edges), _by_row(edges.T.tocsr())  # A (R, M), B (M, R)
     degrees = np.diff(forward.indptr)
-    hops = [heaviest(back[rows] @ forward, beam) for rows in _blocks((back != 0) @ degrees)]
+    hops = [heaviest(back[rows] @ forward, beam) for rows in blocks_of((back != 0) @ degrees)]
     step = sparse.vstack([*hops, CSR((0, edges.shape[1]), dtype=np.float32)], format="csr")  # B A (M, M)
     rounds = 0 if restart == 1 else max(0, math.ceil(math.log(_TOLERANCE) / math.log(1 - restart)) - 1)
     parts = []
-    for rows in _blocks(np.maximum(degrees, beam) * min(beam, edges.shape[1])):
+    for rows in blocks_of(np.maximum(degrees, beam) * min(beam, edges.shape[1])):
         first = forward[rows]
         visits = first
         for _ in range(rounds):
@@ -99,10 +95,3 @@ def _by_row(edges: CSR) -> CSR:
     shares = edges.data / np.repeat(edges.sum(1), np.diff(edges.indptr))
     ids = (edges.indices.astype(np.int32), edges.indptr.astype(np.int32))  # a third less memory, and faster
     return CSR((shares.astype(np.float32), *ids), shape=edges.shape)
-
-
-def _blocks(work: IntArray) -> Iterator[slice]:
-    """Cut rows into runs of about `_WORK` multiplications each."""
-    block = np.cumsum(work) // _WORK
-    bounds = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(work)]
-    yield from (slice(start, end) for start, end in pairwise(bounds) if end > start)

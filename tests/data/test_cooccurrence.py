@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longtail.data import cooccurrence
+from longtail.data import cooccurrence, sparse
 from longtail.data.cooccurrence import conditional, label_walk, related_labels, symmetric, walked_labels
 from longtail.data.sparse import CSR, csr, csr_of_lists
 
@@ -65,7 +65,7 @@ def test_stored_relevances_do_not_weigh(targets: CSR) -> None:
 def test_against_loops_in_blocks_of_any_size(
     products: int, name: str, strength: cooccurrence.Strength, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cooccurrence, "_PRODUCTS", products)
+    monkeypatch.setattr(sparse, "_OPERATIONS", products)
     rng = np.random.default_rng(5)
     rows, columns = np.nonzero(rng.random((31, 13)) < 0.2)
     columns[columns == 7] = 6  # label 7 has no document

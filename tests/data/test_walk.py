@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from longtail.data import sparse
 from longtail.data import walk as module
 from longtail.data.sparse import CSR, csr
 from longtail.data.walk import cached_walk, walk
@@ -118,7 +119,7 @@ def test_hubs_are_cut() -> None:
 def test_blocks_do_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = random_graph(3)
     at_once = walk(edges, keep=4, beam=8)
-    monkeypatch.setattr(module, "_WORK", 16)
+    monkeypatch.setattr(sparse, "_OPERATIONS", 16)
     in_blocks = walk(edges, keep=4, beam=8)
     for name in ("data", "indices", "indptr"):
         np.testing.assert_array_equal(getattr(at_once, name), getattr(in_blocks, name))
