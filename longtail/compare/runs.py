@@ -225,7 +225,7 @@ def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str
         model_bytes=sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file()),
         cost=read_cost(folder / COST),
         batch=settings["arguments"].get("batch"),
-        pool=log[0].get("pool") if log else None,
+        pool=next((line["pool"] for line in log if "pool" in line), None),
         settings=settings,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -83,7 +83,7 @@ def announce(
     modules: Mapping[str, nn.Module],
     epochs: int,
 ) -> None:
-    """Show what a stage will cost, before it starts. Nothing is trained, and nothing is written.
+    """Show what a stage will cost, before it starts, and note it in the log. Nothing is trained.
 
     Args:
         objective: of the stage.
@@ -103,6 +103,7 @@ def announce(
     run.log.show(plan.table())
     if run.dry:
         raise Planned
+    run.log.write(plan=asdict(plan))
 
 
 def _measure(

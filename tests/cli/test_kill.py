@@ -68,6 +68,6 @@ def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(
         assert (array == again[name]).all(), name
     lines = [json.loads(line) for line in (killed / "metrics.jsonl").read_text().splitlines()]
     expected = [(stage, epoch + 1) for stage in STAGES[recipe] for epoch in range(EPOCHS)]
-    assert [(line["stage"], line["epoch"]) for line in lines] == expected
+    assert [(line["stage"], line["epoch"]) for line in lines if "plan" not in line] == expected
     assert not list(killed.rglob(".*partial*"))
     assert not (killed / "tokens").exists()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
+from rich.console import Console
 
 from longtail import recipes
 from longtail.data.dataset import Dataset, Split
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
 from longtail.train import plan as module
+from longtail.train.log import Log
+from longtail.train.run import Run
 
 TARGETS = [[0], [], [0, 1], [1]]
 
@@ -24,9 +30,11 @@ def test_documents_without_a_label_in_sight_are_counted(filtered, count):
     assert module._unlabelled(split) == count
 
 
-def test_the_plan_says_so(monkeypatch):
-    shown = []
-    monkeypatch.setattr(module.Plan, "table", lambda plan: shown.append(plan) or "")
+def test_the_plan_says_so_and_stands_in_the_log(tmp_path):
     data = Dataset.from_texts(documents=["red", "blue", "green", "grey"], targets=TARGETS, labels=["warm", "cold"])
-    recipes.depsl(data, epochs=1, width=4, hard_negatives=0)
-    assert [plan.unlabelled for plan in shown] == [1]
+    told = io.StringIO()
+    run = Run(tmp_path, Log(tmp_path / "metrics.jsonl", Console(file=told, width=120)))
+    recipes.depsl(data, out=run, epochs=1, width=4, hard_negatives=0)
+    assert "4, 1 without a label" in told.getvalue()
+    plans = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [line["plan"]["unlabelled"] for line in plans if "plan" in line] == [1]

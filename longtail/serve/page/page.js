@@ -195,11 +195,12 @@ function drawMetrics(evaluation, kinds) {
   figure(`Metrics on ${evaluation.n.toLocaleString("en")} test documents, in percent`, shapes, legend);
 }
 
-function drawTraining(lines) {
+function drawTraining(log) {
+  const lines = log.filter((line) => line.terms); // an epoch each; others say what was planned or pruned
   const stages = [...new Set(lines.map((line) => line.stage))];
   const width = (WIDE - 20 * (stages.length + 1)) / stages.length;
   const shapes = stages.flatMap((stage, i) => {
-    const losses = lines.filter((line) => line.stage === stage).map((line) => Object.values(line.terms ?? {}).reduce((sum, value) => sum + value, 0));
+    const losses = lines.filter((line) => line.stage === stage).map((line) => Object.values(line.terms).reduce((sum, value) => sum + value, 0));
     const most = Math.max(...losses, 1e-9), left = 20 + i * (width + 20), step = width / Math.max(1, losses.length - 1);
     const points = losses.map((loss, j) => `${(left + j * step).toFixed(1)},${(FLOOR - (loss / most) * (FLOOR - 30)).toFixed(1)}`);
     return [
