@@ -310,7 +310,17 @@ def load(run: str | Path, *, device: str = "auto") -> Bundle:
 
 
 def choose_device(name: str) -> torch.device:
-    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU."""
+    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise BadInput("--device", f"expected cpu, cuda or auto, found {name}", remedy="give one of those") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput("--device", f"expected a GPU for {name}, found none", remedy="give --device cpu")
+    return device

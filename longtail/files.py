@@ -6,9 +6,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +63,21 @@ def new_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def must_be_free(folder: Path) -> None:
-    """Refuse a folder that holds something already, other than what a crash left half-written."""
+def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:
+    """Refuse a folder that holds something already, other than what a crash left half-written.
+
+    Args:
+        folder: may also not be there.
+        besides: names in it that do not count.
+
+    Raises:
+        BadInput: it is no folder, or is not free.
+    """
     if not folder.exists():
         return
-    if not folder.is_dir() or any(islice((path for path in folder.iterdir() if path.suffix != PARTIAL), 1)):
+    if not folder.is_dir() or any(
+        path.suffix != PARTIAL and path.name not in besides for path in folder.iterdir()
+    ):
         raise BadInput(folder, "is there already, and is not empty", remedy="choose another folder or remove it")
 
 

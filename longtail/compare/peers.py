@@ -1,8 +1,9 @@
 """Peers: other tools that a comparison measures, each with its recommended settings.
 
 This file is also the program that trains one, ``python -I peers.py RUN``, in a process of its own and under a Python
-that has the peer's package. So it imports nothing of longtail. A peer reads what lies in ``RUN/given`` and writes its
-model into ``RUN/model``; its ranking and what that took go into ``RUN/given/answer.npz`` and ``answer.json``.
+that has the peer's package. So it imports nothing of longtail. A peer reads what lies in ``RUN/given``, with what it is
+asked in ``asked.json``, and writes its model into ``RUN/model``; its ranking and what that took go into
+``RUN/given/answer.npz`` and ``answer.json``.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ def _model_folder(name: str) -> str:
 
 def main(run: Path) -> None:
     """Train the peer of a run folder, and rank the test set with it."""
-    asked = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    asked = json.loads((run / "given" / "asked.json").read_text(encoding="utf-8"))
     peer = PEERS[asked["recipe"]](**asked["arguments"])
     if peer.package is not None:
         import_module(peer.package[1])  # so that it is not in the time

@@ -105,6 +105,8 @@ def train(job: Job, *, process: Process) -> None:
 def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> None:
     """Train a peer, and keep what it predicts; a peer that was stopped begins anew.
 
+    Its folder is described when it is done, so that a peer that failed can be asked for with other arguments.
+
     Args:
         job: what to run.
         dataset: of the job.
@@ -128,7 +130,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         "hashes": dataset.fingerprint(),
         "depth": DEPTH + most,
     }
-    write_json(job.folder / "run.json", settings)
+    write_json(job.folder / "given" / "asked.json", settings)
     process.run([*program(python), str(job.folder)], job.folder)
     top, said = collect(job.folder / "given", test, DEPTH)
     cost = Cost(round(before + said["seconds"], 3), said["peak_memory"], said["peak_gpu_memory"])

@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from longtail.errors import BadInput
 from longtail.topk import IntArray
 
 
@@ -127,7 +128,8 @@ class Texts:
         """Each text's chosen fields, joined by a space: what an encoder reads. Fields the data lacks are skipped."""
         columns = [self.fields[name] for name in fields if name in self.fields]
         if not columns:
-            raise ValueError(f"none of the fields {', '.join(fields)}; there are {', '.join(self.fields)}")
+            problem = f"none of the fields {', '.join(fields)} is in the data"
+            raise BadInput("--fields", problem, remedy=f"there are {', '.join(self.fields)}")
         for parts in zip(*columns, strict=True):
             yield " ".join(part for part in parts if part)
 

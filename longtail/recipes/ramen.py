@@ -159,7 +159,7 @@ def ramen(
     pool = Pool(train.targets, positives=1, random=random_negatives, mined=mined)
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed, graphs=regulariser.pools)
     optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))
-    encoder_loss = loss_named(loss)
+    encoder_loss, label_loss = loss_named(loss), loss_named(classifier_loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
@@ -200,7 +200,7 @@ def ramen(
             train,
             text.embed(text.documents),
             vectors["encoder"],
-            loss_named(classifier_loss),
+            label_loss,
             epochs=classifier_epochs,
             batch=batch,
             random_negatives=random_negatives,

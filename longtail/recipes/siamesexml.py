@@ -98,6 +98,7 @@ def siamesexml(
     batches = Loader(train, sampler, pool, *text.sources(), seed=seed)
     optimizer = AdamW(text.encoder.parameters(), learning_rate or learning_rate_of(text.encoder))
     encoder_loss = loss_named(loss)
+    label_loss = loss_named(classifier_loss, temperature=classifier_temperature)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
@@ -125,7 +126,7 @@ def siamesexml(
         train,
         x,
         z,
-        loss_named(classifier_loss, temperature=classifier_temperature),
+        label_loss,
         epochs=classifier_epochs,
         batch=batch,
         near=near,

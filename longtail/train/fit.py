@@ -66,6 +66,7 @@ def fit(
         LongtailError: a term is not finite; the step is not taken, and the last checkpoint stays.
     """
     state = {"optimizer": optimizer, **(others or {})}
+    run.claim()
     position = run.restore(stage, modules, state)
     if position.get("done"):
         return

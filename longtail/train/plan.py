@@ -83,7 +83,7 @@ def announce(
     modules: Mapping[str, nn.Module],
     epochs: int,
 ) -> None:
-    """Show what a stage will cost, before it starts, and note it in the log. Nothing is trained.
+    """Show what a stage will cost, before it starts, claim its run's folder, and note it in the log.
 
     Args:
         objective: of the stage.
@@ -103,6 +103,7 @@ def announce(
     run.log.show(plan.table())
     if run.dry:
         raise Planned
+    run.claim()
     run.log.write(plan=asdict(plan))
 
 

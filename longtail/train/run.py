@@ -17,6 +17,8 @@ from longtail.train.checkpoint import load_state, save_state
 from longtail.train.cost import Meter
 from longtail.train.log import Log
 
+_UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
+
 
 class Stateful(Protocol):
     """Anything whose state belongs into a checkpoint: modules, optimisers, samplers."""
@@ -48,9 +50,13 @@ class Run:
     dry: bool = False
     _last: float = field(default_factory=time.monotonic)
     _meter: Meter | None = None
+    _settings: Mapping[str, Any] | None = None  # what `claim` is to write
 
     def describe(self, settings: Mapping[str, Any]) -> None:
-        """Write ``run.json``, or make sure that the one that is there asks for the same.
+        """Make sure that the folder is free for a run, or holds this one.
+
+        ``run.json`` is written by `claim`, when the first stage begins: a recipe that refuses an option before that
+        leaves the folder free for a corrected command.
 
         Args:
             settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, and what else helps
@@ -62,11 +68,12 @@ class Run:
         if self.folder is None or self.dry:
             return
         path = self.folder / "run.json"
-        if not path.exists():
-            must_be_free(self.folder)
-            write_json(path, settings)
-        remove_partial(self.folder)
         self._meter = Meter(self.folder / "cost.json")
+        if not path.exists():
+            must_be_free(self.folder, besides=_UNCLAIMED)
+            self._settings = settings
+            return
+        remove_partial(self.folder)
         found = json.loads(path.read_text(encoding="utf-8"))
         wanted = json.loads(json.dumps(settings))
         for part in ("recipe", "arguments", "hashes"):
@@ -74,6 +81,21 @@ class Run:
                 problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
                 problem += str(_only(wanted[part], found[part]))
                 raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+
+    def claim(self) -> None:
+        """Make the folder this run's, if it is not: its recipe has accepted all options, and its first stage begins.
+
+        Raises:
+            BadInput: another process was first.
+        """
+        if self.folder is None or self._settings is None:
+            return
+        path = self.folder / "run.json"
+        if path.exists():
+            raise BadInput(path, "another process has begun a run here", remedy="choose another folder")
+        write_json(path, self._settings)
+        remove_partial(self.folder)
+        self._settings = None
 
     def begun(self) -> bool:
         """Whether an earlier process has left a stage, or a part of one."""

@@ -16,6 +16,7 @@ from longtail.compare.methods import Method
 from longtail.compare.peering import collect, must_be_there, prepare
 from longtail.compare.peers import BM25, PEERS, Given, NapkinXC, Neighbours, missing
 from longtail.compare.processes import Process, seconds_of
+from longtail.compare.runs import Job, must_agree, run_peer
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.data.synthetic import planted
@@ -117,6 +118,13 @@ def test_peers_are_compared_as_recipes_are(tmp_path, dataset):
     assert (tmp_path / "out" / "runs" / "bm25" / "seed-0" / "run.json").stat().st_mtime_ns == before
     with pytest.raises(BadInput, match=r"made with neighbours 5, asked for now is 6"):
         compare(tmp_path / "data", [Method.parse("near=neighbours:neighbours=6")], tmp_path / "out")
+
+
+def test_a_peer_that_fails_can_be_asked_for_with_other_arguments(tmp_path, dataset):
+    job = Job(Method.parse("near=neighbours:neighbours=5"), 0, tmp_path, tmp_path / "run")
+    with pytest.raises(LongtailError, match="exit status 1"):
+        run_peer(job, dataset, "/bin/false", process=Process(lock=sys.stderr.fileno(), quiet=True))
+    must_agree(replace(job, method=Method.parse("near=neighbours:neighbours=6")), dataset.fingerprint())
 
 
 def test_every_peer_says_what_it_reads():

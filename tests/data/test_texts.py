@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from longtail.data.texts import Collector, Strings, Texts
+from longtail.errors import BadInput
 
 WORDS = ["first", "", "naïve 東京", "🐟 fish", "\udc80 lone surrogate", "last\n"]
 
@@ -52,7 +53,7 @@ def test_fields_are_joined_by_a_space_in_the_order_asked_for() -> None:
     assert list(texts().joined(["title", "content"])) == ["t0 c0", "c1", "t2"]
     assert list(texts().joined(["content", "title"])) == ["c0 t0", "c1", "t2"]
     assert list(texts().joined(["title", "abstract"])) == ["t0", "", "t2"]
-    with pytest.raises(ValueError, match=r"none of the fields abstract; there are title, content"):
+    with pytest.raises(BadInput, match=r"none of the fields abstract is in the data; there are title, content"):
         list(texts().joined(["abstract"]))
 
 

@@ -198,11 +198,30 @@ def test_a_run_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
 
 def test_a_run_folder_of_other_settings_is_refused(tmp_path):
     settings = {"recipe": "dpr", "arguments": {"epochs": 3, "seed": 0}, "hashes": {"targets": "a"}}
-    Run(tmp_path / "run").describe(settings)
-    Run(tmp_path / "run").describe(settings)
+    for _ in range(2):
+        run = Run(tmp_path / "run")
+        run.describe(settings)
+        run.claim()
     with pytest.raises(LongtailError, match=r"arguments \{'epochs': 3\}, asked for now is \{'epochs': 4\}"):
         Run(tmp_path / "run").describe({**settings, "arguments": {"epochs": 4, "seed": 0}})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(LongtailError, match="not empty"):
         Run(tmp_path / "other").describe(settings)
+
+
+def test_a_folder_is_a_runs_when_its_first_stage_begins(tmp_path):
+    settings = {"recipe": "dpr", "arguments": {"loss": "nonsense"}, "hashes": {"targets": "a"}}
+    corrected = settings | {"arguments": {"loss": "triplet"}}
+    Run(tmp_path / "run").describe(settings)
+    assert not (tmp_path / "run").exists()
+    (tmp_path / "run" / "tokens").mkdir(parents=True)
+    (tmp_path / "run" / "cost.json").write_text('{"seconds": 3, "peak_memory": 0, "peak_gpu_memory": 0}')
+    first, second = Run(tmp_path / "run"), Run(tmp_path / "run")
+    first.describe(corrected)
+    second.describe(settings)
+    Stage(first, epochs=1).fit()
+    assert json.loads((tmp_path / "run" / "run.json").read_text()) == corrected
+    assert json.loads((tmp_path / "run" / "cost.json").read_text())["seconds"] >= 3
+    with pytest.raises(LongtailError, match="another process has begun a run here"):
+        second.claim()
