@@ -75,9 +75,7 @@ def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:
     """
     if not folder.exists():
         return
-    if not folder.is_dir() or any(
-        path.suffix != PARTIAL and path.name not in besides for path in folder.iterdir()
-    ):
+    if not folder.is_dir() or any(path.suffix != PARTIAL and path.name not in besides for path in folder.iterdir()):
         raise BadInput(folder, "is there already, and is not empty", remedy="choose another folder or remove it")
 
 

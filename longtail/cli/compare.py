@@ -14,7 +14,7 @@ from longtail.compare.compare import compare as run
 from longtail.compare.methods import Method
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import seconds_of
-from longtail.compare.tables import summary
+from longtail.compare.tables import summary, unfinished
 
 
 def compare(
@@ -34,7 +34,9 @@ def compare(
     peer_python: Annotated[
         str, typer.Option(help="A Python that has the peers' packages.", show_default="this one")
     ] = sys.executable,
-    budget: Annotated[str | None, typer.Option(help="Stop a run after so long: 90s, 10m, 2h.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="Stop a run after so long: 90s, 10m, 2h. Given more, it goes on.")
+    ] = None,
 ) -> None:
     """Train recipes and peers with several seeds each, one run after the other, and judge them alike on the test split.
 
@@ -48,6 +50,9 @@ def compare(
     limit = None if budget is None else seconds_of(budget)
     results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
+    for what, label, seed, why in unfinished(results):
+        style = "red" if what == "failed" else "yellow"
+        console.print(f"{label}, seed {seed}, {what}: {why}", style=style, highlight=False, markup=False)
     files = ", ".join(str(out / name) for name in ("report.html", "results.md", "results.json"))
     console.print(f"Report, tables and numbers: {files}", highlight=False)
     if results["failed"]:

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peering import must_be_there
-from longtail.compare.processes import Process
+from longtail.compare.processes import OverBudget, Process
 from longtail.compare.report import about, report
 from longtail.compare.results import Judge, Row, as_json, differences, judged
-from longtail.compare.runs import Job, must_agree, outcome, predict, run_peer, train
+from longtail.compare.runs import Job, must_agree, outcome, predict, reached, run_peer, train
 from longtail.compare.tables import markdown
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
@@ -38,16 +38,18 @@ def compare(
 
     Each run is a run folder of its own, ``out/runs/<label>/seed-<seed>``, trained by ``longtail train`` in a process of
     its own, so that time and memory are its own. What is done already is not done again: a comparison that was killed
-    goes on where it stood, and one that is given more methods or seeds does only these. A method that fails is
-    reported, and the others go on. ``results.json``, ``results.md`` and ``report.html`` are written anew after every
-    run, so that they hold what is there so far; all methods have run with one seed before the first runs with the next.
+    goes on where it stood, and one that is given more methods or seeds does only these. A method that fails, or is
+    stopped by the budget, is reported, and the others go on. ``results.json``, ``results.md`` and ``report.html`` are
+    written anew after every run, so that they hold what is there so far; all methods have run with one seed before the
+    first runs with the next.
 
     Args:
         data: a data set folder with a test split.
         methods: what to compare; differences are taken to the first.
         out: the folder of the comparison. Only one process at a time works in it; others wait.
         seeds: runs of each method, with the seeds 0, 1, and so on; a method without random numbers runs once.
-        budget: seconds after which a run is stopped; its method is reported as failed.
+        budget: seconds after which a run is stopped; its method is reported as stopped, and a larger budget continues
+            it.
         peer_python: an interpreter that has the packages of the peers among the methods.
         console: where progress is shown, that of the training processes included; None shows nothing.
 
@@ -69,14 +71,16 @@ def compare(
     for job in jobs:
         must_agree(job, hashes)
     must_be_there([job.method.recipe for job in jobs if job.method.peer and not job.done()], peer_python)
-    start = about(dataset, hashes, judge)
+    start = about(dataset, hashes, judge) | {"budget": budget}
     failed: dict[str, dict[str, str]] = {}
+    stopped: dict[str, dict[str, str]] = {}
+    unfinished = {"failed": failed, "stopped": stopped}
     rows: dict[str, Row] = {}
     with _alone(out, say) as lock:
         process = Process(lock, quiet=console is None, budget=budget)
         for number, job in enumerate(jobs, 1):
             label = job.method.label
-            if not job.done() and label not in failed:
+            if not job.done() and label not in failed and label not in stopped:
                 say.rule(f"{number} of {len(jobs)}: {label}, seed {job.seed}", style="dim")
                 try:
                     process.must_be_left(job.folder)
@@ -85,11 +89,14 @@ def compare(
                     else:
                         train(job, process=process)
                         predict(job, judge.test)
+                except OverBudget as error:
+                    stopped[label] = {str(job.seed): f"{error}{reached(job.folder)}"}
+                    say.print(f"{label} stopped: {error}", style="yellow", markup=False, highlight=False)
                 except LongtailError as error:
                     failed[label] = {str(job.seed): str(error)}
                     say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
-                _write(out, start | _results(jobs, judge, rows) | {"failed": failed}, rows, dataset, judge)
-        return _write(out, start | _results(jobs, judge, rows) | {"failed": failed}, rows, dataset, judge)
+                _write(out, start | _results(jobs, judge, rows) | unfinished, rows, dataset, judge)
+        return _write(out, start | _results(jobs, judge, rows) | unfinished, rows, dataset, judge)
 
 
 def _job(method: Method, seed: int, data: Path, out: Path) -> Job:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, TypeAlias
 
 from longtail.compare.plots import Point, curves, scatter
 from longtail.compare.tables import duration, mean, size
@@ -15,7 +15,9 @@ _TIMES: dict[float, str] = {0.01: "0.01 s", 0.03: "0.03 s", 0.1: "0.1 s", 0.3: "
 _TIMES |= {1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 600: "10 min", 1800: "30 min"}
 _TIMES |= {3600: "1 h", 10_800: "3 h", 36_000: "10 h", 108_000: "30 h", 360_000: "100 h"}
 _SIZES = {2.0**power: f"{2 ** (power % 10)} {'KMGT'[power // 10 - 1]}iB" for power in range(10, 50)}
-_NOT_CURVES = {"stage", "epoch", "step", "seconds", "rows_per_second", "pool"}
+_NOT_CURVES = {"stage", "epoch", "step", "seconds", "rows_per_second", "pool", "graphs"}
+
+Noted: TypeAlias = Mapping[str, Sequence[tuple[float, Mapping[str, Any]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,7 @@ def cost_plots(series: Sequence[Series]) -> str:
 
 
 def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """Every number that the runs logged by epoch (loss terms, graph weights, edges kept), a panel a stage and group.
+    """Every number that the runs logged by epoch (loss terms, say), a panel a stage and group.
 
     Stages of one epoch are left out: they are no curves.
     """
@@ -122,4 +124,40 @@ def _by_group(log: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[st
                 if isinstance(number, (int, float)):
                     of = found.setdefault((line["stage"], group), {})
                     of.setdefault(name, []).append((line["epoch"], number))
+    return found
+
+
+def graph_curves(noted: Mapping[str, Noted]) -> str:
+    """Weights and kept edges of metadata graphs over epochs, a pair of panels a method.
+
+    Args:
+        noted: what `noted_of_graphs` finds, by method.
+    """
+    panels = ""
+    for label, of in noted.items():
+        weights = {name: [(done, one["weight"]) for done, one in found] for name, found in of.items()}
+        shares = {name: [(done, kept(one)) for done, one in found] for name, found in of.items()}
+        for title, values in (("weights of the loss terms", weights), ("edges kept, in percent", shares)):
+            if max(map(len, values.values())) > 1:
+                heading = f'{breakable(label)}<br><small class="muted">{title}</small>'
+                panels += f'<div class="card"><h3>{heading}</h3>{curves(values, title="epochs done")}</div>'
+    return f'<div class="grid">{panels}</div>' if panels else ""
+
+
+def kept(noted: Mapping[str, Any]) -> float:
+    """The share of a graph's edges that are kept, in percent."""
+    return float(100 * noted["edges"] / max(noted["of"], 1))
+
+
+def noted_of_graphs(log: Sequence[Mapping[str, Any]]) -> Noted:
+    """What a run noted by graph and side: the epochs that were done, and the ``edges`` kept, ``of`` all, ``weight``."""
+    found: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
+    done: dict[str, float] = {}  # epochs by stage
+    for line in log:
+        stage = line.get("stage", "")
+        for name, noted in line.get("graphs", {}).items():
+            of = found.setdefault(name, [])
+            edges = of[0][1]["of"] if of else noted["edges"]  # older logs do not say of how many
+            of.append((done.get(stage, 0.0), {"of": edges, **noted}))
+        done[stage] = line.get("epoch", done.get(stage, 0.0))
     return found

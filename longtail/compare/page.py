@@ -8,9 +8,18 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-from longtail.compare.figures import Series, bars, breakable, cost_plots, training_curves
+from longtail.compare.figures import (
+    Series,
+    bars,
+    breakable,
+    cost_plots,
+    graph_curves,
+    kept,
+    noted_of_graphs,
+    training_curves,
+)
 from longtail.compare.results import KS
-from longtail.compare.tables import METRICS, duration, mean, size
+from longtail.compare.tables import METRICS, duration, mean, size, unfinished
 
 _CARDS = {"P@1": "first is right", "PSP@5": "tail-weighted", "R@5": "true labels found", "C@5": "distinct labels found"}
 _DIFFERENCES = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
@@ -34,7 +43,7 @@ def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, An
         shown: what `longtail.compare.examples.examples` returns; empty where nothing is done.
     """
     rows, data = results["rows"], results["data"]
-    sections = {"": _failures(results["failed"])}
+    sections = {"": _unfinished(results)}
     if rows:
         sections |= _sections(results, logs, shown)
     links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in sections if title)
@@ -60,12 +69,13 @@ def _sections(
     """What the page says of runs that are done, by title."""
     rows, series = results["rows"], series_of(results["rows"])
     sections = {
-        "": _failures(results["failed"]) + _cards(series),
+        "": _unfinished(results) + _cards(series),
         "Accuracy": _accuracy(results) + _differences(results),
         "Head to tail": bars(series, results["bins"]),
         "Accuracy against cost": cost_plots(series) if len(rows) > 1 else "",
         "Costs": _costs(rows),
         "Training": training_curves(logs),
+        "Graphs": _graphs(logs),
         "Examples": _examples(shown),
         "How this was made": _provenance(results),
     }
@@ -84,11 +94,10 @@ def _about(results: Mapping[str, Any]) -> str:
     return f'<p class="muted">{sizes}. {results["date"]}, {escape(where)}.</p>'
 
 
-def _failures(failed: Mapping[str, Mapping[str, str]]) -> str:
+def _unfinished(results: Mapping[str, Any]) -> str:
     return "".join(
-        f'<div class="failed"><b>{escape(label)}</b>, seed {seed}: {escape(why)}</div>'
-        for label, of in failed.items()
-        for seed, why in of.items()
+        f'<div class="{what}"><b>{escape(label)}</b>, seed {seed}, {what}: {escape(why)}</div>'
+        for what, label, seed, why in unfinished(results)
     )
 
 
@@ -184,6 +193,30 @@ def _costs(rows: Mapping[str, Any]) -> str:
         "to labels, all test documents at once."
     )
     return _note(note) + _table(header, lines)
+
+
+def _graphs(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """What bandits and pruning did to the metadata graphs of the runs that have them."""
+    noted = {label: found for label, log in logs.items() if (found := noted_of_graphs(log))}
+    if not noted:
+        return ""
+    lines = []
+    for label, graphs in noted.items():
+        for name, of in graphs.items():
+            (_, first), (_, last) = of[0], of[-1]
+            weights = f"<td>{first['weight']:.3f}</td><td>{last['weight']:.3f}</td>"
+            edges = f"<td>{last['of']:,}</td><td>{last['edges']:,}</td><td>{kept(last):.1f} %</td>"
+            lines.append(
+                _row(label if name == next(iter(graphs)) else "", [f"<td>{escape(name)}</td>", weights, edges])
+            )
+    note = (
+        "A loss term a graph and side draws documents, or labels, to their neighbours in the graph. Its weight is the "
+        "mean of a bandit, which rises where the term helps the task. Pruning drops edges whose ends the encoder finds "
+        "unlike; dropped edges may come back. The last values are those of the last epoch, of the run with the first "
+        "seed."
+    )
+    header = ["method", "graph and side", "first weight", "last weight", "edges", "kept at last", "share"]
+    return _note(note) + graph_curves(noted) + _table(header, lines)
 
 
 def _examples(shown: Mapping[str, Any]) -> str:

@@ -16,6 +16,13 @@ COST = "cost.json"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
+class OverBudget(LongtailError):
+    """A run has had the time that it was given: nothing is wrong with it, and it may go on when it is given more."""
+
+    def __init__(self, budget: float) -> None:
+        super().__init__(f"over the budget of {time_of(budget)}")
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """How processes run.
@@ -34,10 +41,10 @@ class Process:
         """Refuse a run that has used its budget up.
 
         Raises:
-            LongtailError: it has.
+            OverBudget: it has.
         """
         if self.budget is not None and read_cost(folder / COST).seconds >= self.budget:
-            raise LongtailError(_stopped(self.budget))
+            raise OverBudget(self.budget)
 
     def run(self, command: Sequence[str], folder: Path, *, spent: float = 0.0) -> None:
         """Run a command to its end.
@@ -48,7 +55,8 @@ class Process:
             spent: seconds of the budget that earlier processes took.
 
         Raises:
-            LongtailError: it failed (the message is its last line), or was stopped.
+            OverBudget: it was stopped.
+            LongtailError: it failed; the message is its last line.
         """
         process = subprocess.Popen(  # noqa: S603 - our own command line, without a shell
             command,
@@ -65,7 +73,7 @@ class Process:
             process.kill()
             process.communicate()
             write_json(folder / COST, asdict(replace(read_cost(folder / COST), seconds=self.budget)))
-            raise LongtailError(_stopped(self.budget)) from None
+            raise OverBudget(self.budget) from None
         finally:
             process.kill()
         if process.returncode < 0:
@@ -73,10 +81,6 @@ class Process:
         if process.returncode:
             lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
             raise LongtailError(lines[-1].removeprefix("longtail: "))
-
-
-def _stopped(budget: float) -> str:
-    return f"stopped, as it took longer than the budget of {budget:g} s; a larger --budget lets it go on"
 
 
 def seconds_of(text: str) -> float:
@@ -89,3 +93,9 @@ def seconds_of(text: str) -> float:
     if match is None or not float(match[1]):
         raise BadInput("--budget", f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def time_of(seconds: float) -> str:
+    """Seconds, as `seconds_of` reads them: in hours or minutes where these are whole."""
+    unit = next(unit for unit in "hms" if unit == "s" or not seconds % _UNITS[unit])
+    return f"{seconds / _UNITS[unit]:g}{unit}"

@@ -63,7 +63,7 @@ def report_of_run(
     given = {name: value for name, value in arguments.items() if value != _plain(defaults[name])}
     row = judged([Job(Method(recipe, recipe, given), seed, data, folder)], [outcome], judge)
     start = about(dataset, dataset.fingerprint(), judge)
-    results = start | {"rows": {recipe: as_json(row)}, "differences": {}, "failed": {}}
+    results = start | {"rows": {recipe: as_json(row)}, "differences": {}, "failed": {}, "stopped": {}}
     return report(results, {recipe: row}, dataset, judge)
 
 

@@ -93,13 +93,16 @@ def train(job: Job, *, process: Process) -> None:
         process: how.
 
     Raises:
-        LongtailError: training failed, or took too long.
+        OverBudget: it was stopped; its checkpoints lose it a tenth of the budget at most.
+        LongtailError: training failed.
     """
     if job.trained():
         return
     begun = (job.folder / "run.json").exists()
     given = ["resume", str(job.folder)] if begun else job.command
-    process.run([sys.executable, "-m", "longtail", *given], job.folder, spent=read_cost(job.folder / COST).seconds)
+    often = [] if process.budget is None else ["--checkpoint-every", f"{min(120, process.budget / 10):g}"]
+    command = [sys.executable, "-m", "longtail", *given, *often]
+    process.run(command, job.folder, spent=read_cost(job.folder / COST).seconds)
 
 
 def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> None:
@@ -114,7 +117,8 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         process: how.
 
     Raises:
-        LongtailError: the peer failed, or took too long.
+        OverBudget: it was stopped.
+        LongtailError: it failed.
     """
     test = dataset.test
     assert test is not None
@@ -235,8 +239,14 @@ def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's log; none where it keeps none."""
     path = folder / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines]
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]  # else it was cut off
+
+
+def reached(folder: Path) -> str:
+    """How far a run came that was stopped, as a clause; empty where it has not ended an epoch."""
+    ended = [line for line in read_log(folder) if "terms" in line]
+    return f", after epoch {ended[-1]['epoch']} of the stage {ended[-1]['stage']}" if ended else ""
 
 
 def written(command: list[str]) -> str:

@@ -28,10 +28,19 @@ def markdown(results: Mapping[str, Any]) -> str:
     parts = [f"# {data['name']}", f"{sizes}; {constants}. {machine}."]
     if rows:
         parts += [_accuracy(rows), _differences(results), _costs(rows)]
-    parts += [
-        f"- {label}, seed {seed}, failed: {why}" for label, of in results["failed"].items() for seed, why in of.items()
-    ]
+    if notes := unfinished(results):
+        parts += ["\n".join(f"- {label}, seed {seed}, {what}: {why}" for what, label, seed, why in notes)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def unfinished(results: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """The runs without a result: "failed" or "stopped", the label, the seed, and why."""
+    return [
+        (what, label, seed, why + ("; a larger --budget lets it go on" if what == "stopped" else ""))
+        for what in ("failed", "stopped")
+        for label, of in results[what].items()
+        for seed, why in of.items()
+    ]
 
 
 def summary(results: Mapping[str, Any]) -> Table:

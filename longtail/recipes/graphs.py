@@ -87,7 +87,7 @@ class GraphTerms:
         return terms
 
     def before_epoch(self, epoch: int) -> None:
-        """Prune the graphs when it is time, and note how many edges and which weights they have."""
+        """Prune the graphs when it is time, and note the edges that are kept, of how many, and the weights."""
         if not self.pools:
             return
         if epoch == 0:
@@ -95,7 +95,11 @@ class GraphTerms:
         if self._every and epoch >= self._from and (epoch - self._from) % self._every == 0:
             self._prune()
         numbers = {
-            f"{name}.{side}": {"edges": edges, "weight": round(self.weights.means[f"{name}.{side}"], 6)}
+            f"{name}.{side}": {
+                "edges": edges,
+                "of": pool.edges[side].nnz,
+                "weight": round(self.weights.means[f"{name}.{side}"], 6),
+            }
             for name, pool in self.pools.items()
             for side, edges in pool.counts().items()
         }

@@ -102,7 +102,7 @@ class Log:
         self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
 
     def note(self, **fields: Any) -> None:
-        """Append a line on the stage, under the step that comes next, counted from 1."""
+        """Append a line on the stage, under the step that comes next, counted from 1; the epochs before it are done."""
         self.write(stage=self._stage, step=self._taken + 1, **fields)
 
     def stop(self) -> None:

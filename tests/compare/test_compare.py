@@ -137,16 +137,24 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, 
     assert "bad, seed 0, failed: --loss: expected one of triplet" in (tmp_path / "out" / "results.md").read_text()
 
 
-def test_a_recipe_that_takes_longer_than_its_budget_is_reported_and_the_others_go_on(compared, folder, tmp_path):
+def test_a_recipe_that_is_over_its_budget_is_stopped_and_goes_on_with_a_larger_one(compared, folder, tmp_path):
     shutil.copytree(compared[0], tmp_path / "out")
-    methods = [Method.parse(f"long=dpr:epochs=500,{QUICK}"), TWO[0]]
-    results = compare(folder, methods, tmp_path / "out", seeds=2, budget=5)
+    methods = [Method.parse(f"long=dpr:epochs=3,{QUICK}"), TWO[0]]
+    results = compare(folder, methods, tmp_path / "out", seeds=2, budget=0.5)  # less than Python needs to start
     assert list(results["rows"]) == ["text"]  # done before, whatever it took
-    assert results["failed"]["long"]["0"].startswith("stopped, as it took longer than the budget of 5 s")
+    assert results["stopped"] == {"long": {"0": "over the budget of 0.5s"}}
+    assert results["failed"] == {}
+    for name in ("results.md", "report.html"):
+        text = (tmp_path / "out" / name).read_text()
+        assert "seed 0, stopped: over the budget of 0.5s; a larger --budget lets it go on" in text
+        assert "failed:" not in text
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs" / "long").rglob("*")}
-    assert compare(folder, methods, tmp_path / "out", seeds=2, budget=5)["failed"] == results["failed"]
+    assert compare(folder, methods, tmp_path / "out", seeds=2, budget=0.5)["stopped"] == results["stopped"]
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs" / "long").rglob("*")} == before
-    assert "took longer than the budget" in (tmp_path / "out" / "report.html").read_text()
+    results = compare(folder, methods, tmp_path / "out", budget=600, seeds=1)
+    assert list(results["rows"]) == ["long", "text"]
+    assert results["stopped"] == {}
+    assert results["rows"]["long"]["runs"][0]["seconds"] > 0.5
 
 
 def test_without_a_test_split_there_is_nothing_to_judge_by(folder, tmp_path):

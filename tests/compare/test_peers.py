@@ -15,8 +15,8 @@ from longtail.compare.compare import compare
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, must_be_there, prepare
 from longtail.compare.peers import BM25, PEERS, Given, NapkinXC, Neighbours, missing
-from longtail.compare.processes import Process, seconds_of
-from longtail.compare.runs import Job, must_agree, run_peer
+from longtail.compare.processes import OverBudget, Process, seconds_of, time_of
+from longtail.compare.runs import Job, must_agree, reached, run_peer
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.data.synthetic import planted
@@ -169,10 +169,10 @@ def test_a_method_is_written_as_it_is_read(text):
 def test_a_run_is_stopped_after_its_budget(tmp_path):
     process = Process(lock=sys.stderr.fileno(), quiet=True, budget=0.3)
     process.must_be_left(tmp_path)
-    with pytest.raises(LongtailError, match=r"stopped, as it took longer than the budget of 0.3 s"):
+    with pytest.raises(OverBudget, match=r"over the budget of 0.3s"):
         process.run([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path)
     assert json.loads((tmp_path / "cost.json").read_text())["seconds"] == 0.3
-    with pytest.raises(LongtailError, match=r"stopped, .* a larger --budget lets it go on"):
+    with pytest.raises(OverBudget, match=r"over the budget of 0.3s"):
         process.must_be_left(tmp_path)
     Process(lock=sys.stderr.fileno(), quiet=True, budget=0.4).must_be_left(tmp_path)
     Process(lock=sys.stderr.fileno(), quiet=True).must_be_left(tmp_path)
@@ -192,6 +192,18 @@ def test_how_a_process_failed_is_said(tmp_path):
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), ("2 m", 120)])
 def test_a_budget_is_read(text, seconds):
     assert seconds_of(text) == seconds
+    assert seconds_of(time_of(seconds)) == seconds
+
+
+def test_a_budget_is_written():
+    assert [time_of(seconds) for seconds in (0.5, 90, 600, 5400, 7200)] == ["0.5s", "90s", "10m", "90m", "2h"]
+
+
+def test_how_far_a_stopped_run_came(tmp_path):
+    assert reached(tmp_path) == ""
+    lines = [{"stage": "encoder", "epoch": 7, "terms": {}}, {"stage": "encoder", "epoch": 7, "graphs": {}}]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"stage": "enc')
+    assert reached(tmp_path) == ", after epoch 7 of the stage encoder"
 
 
 @pytest.mark.parametrize("text", ["", "m", "10d", "-1", "0", "0m", "1e3"])

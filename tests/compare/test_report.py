@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longtail.compare.examples import Ranked, examples
-from longtail.compare.figures import training_curves
+from longtail.compare.figures import graph_curves, noted_of_graphs, training_curves
 from longtail.compare.methods import Method
 from longtail.compare.page import page, series_of
 from longtail.compare.plots import Point, curves, pareto, scatter
@@ -81,7 +81,7 @@ def run_of(folder, judge, label, kinds, seed=0):
     )
 
 
-def results_of(runs, dataset, judge, failed=()):
+def results_of(runs, dataset, judge, failed=(), stopped=()):
     rows = {job.method.label: judged([job], [outcome], judge) for job, outcome in runs}
     first = next(iter(rows.values()), None)
     return rows, {
@@ -89,23 +89,28 @@ def results_of(runs, dataset, judge, failed=()):
         "rows": {label: as_json(row) for label, row in rows.items()},
         "differences": {label: differences(first, row) for label, row in list(rows.items())[1:]},
         "failed": dict(failed),
+        "stopped": dict(stopped),
     }
 
 
 def test_the_page_of_a_comparison_is_whole_and_needs_nothing_else(tmp_path, dataset, judge):
-    log = [{"stage": "encoder", "epoch": i, "step": i, "pool": 3, "terms": {"<triplet>": 1 / i}} for i in (1, 2)]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, log)))
+    log = [{"stage": "encoder", "step": 1, "graphs": {"<link>.labels": {"edges": 1234, "of": 4936, "weight": 0.5}}}]
+    log += [{"stage": "encoder", "epoch": i, "step": i, "pool": 3, "terms": {"<triplet>": 1 / i}} for i in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
     runs = [run_of(tmp_path, judge, "one", ["encoder", "fused"]), run_of(tmp_path, judge, HOSTILE, ["peer"], 1)]
-    rows, results = results_of(runs, dataset, judge, {"three": {"0": "stopped <early>"}})
+    rows, results = results_of(runs, dataset, judge, {"three": {"0": "no <memory>"}}, {"four": {"1": "over <10m>"}})
     text = report(results, rows, dataset, judge)
     whole = Whole(text)
     for wanted in (
         "A & B",
-        "stopped <early>",
+        ", seed 0, failed: no <memory>",
+        ", seed 1, stopped: over <10m>; a larger --budget lets it go on",
         "Head to tail",
         "Examples",
         HOSTILE,
         "<triplet>",
+        "<link>.labels",
+        "25.0 %",
         "64",
         "9 s",
         "2.0 MiB",
@@ -242,6 +247,34 @@ def test_curves_are_drawn_for_every_number_that_a_run_logs_by_epoch():
     (_, low), (_, high), (_, middle) = positions(drawing, "dot")
     assert middle == pytest.approx((low + high) / 2, abs=0.2)
     assert curves({"a": [(1, 0.0)]}, title="epoch").count("<circle") == 1
+
+
+def test_what_bandits_and_pruning_did_is_drawn_and_said():
+    """Notes come before the epoch that they are of; pruned edges may come back."""
+    weights, edges = (0.03, 0.04, 0.06), (200, 50, 120)
+    log = []
+    for done, (weight, left) in enumerate(zip(weights, edges, strict=True)):
+        graphs = {"link.documents": {"edges": left, "of": 400, "weight": weight}}
+        if done != 1:
+            graphs["link.labels"] = {"edges": 0, "of": 0, "weight": weight}
+        log += [{"stage": "encoder", "step": 8 * done + 1, "graphs": graphs}]
+        log += [{"stage": "encoder", "epoch": done + 1, "step": 8 * done + 8, "terms": {"triplet": 1.0}}]
+    noted = noted_of_graphs(log)
+    assert [(done, one["edges"], one["weight"]) for done, one in noted["link.documents"]] == [
+        (0, 200, 0.03),
+        (1, 50, 0.04),
+        (2, 120, 0.06),
+    ]
+    assert [done for done, _ in noted["link.labels"]] == [0, 2]
+    text = graph_curves({"a & b": noted})
+    Whole(text)
+    assert text.count("<svg") == 2
+    assert "link.documents, epoch 2: 0.06" in text
+    assert "link.documents, epoch 1: 12.5" in text
+    assert "link.labels, epoch 0: 0<" in text
+    assert training_curves({"one": log}).count("<svg") == 1
+    older = noted_of_graphs([{"stage": "encoder", "step": 1, "graphs": {"a": {"edges": 7, "weight": 1}}}])
+    assert older["a"] == [(0, {"edges": 7, "of": 7, "weight": 1})]
 
 
 def test_times_and_sizes_for_people():

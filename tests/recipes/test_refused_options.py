@@ -23,7 +23,9 @@ def names_of(recipe):
     """The arguments of a recipe that take a name."""
     hints = get_type_hints(recipe)
     return [
-        key for key in inspect.signature(recipe).parameters if key not in {"dataset", "out"} and "str" in str(hints[key])
+        key
+        for key in inspect.signature(recipe).parameters
+        if key not in {"dataset", "out"} and "str" in str(hints[key])
     ]
 
 
