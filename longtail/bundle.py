@@ -310,15 +310,9 @@ def load(run: str | Path, *, device: str = "auto") -> Bundle:
 
 
 def choose_device(name: str) -> torch.device:
-    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU.
-
-    Raises:
-        BadInput: there is none of that name.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU."""
     try:
-        device = torch.device(name)
+        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
     except RuntimeError:
         raise BadInput("--device", f"expected cpu, cuda or auto, found {name}", remedy="give one of those") from None
     if device.type == "cuda" and not torch.cuda.is_available():

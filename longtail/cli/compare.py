@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from longtail.compare.compare import compare as run
-from longtail.compare.methods import Method
+from longtail.compare.methods import Method, short_names
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import seconds_of
 from longtail.compare.tables import summary, unfinished
@@ -50,6 +50,9 @@ def compare(
     limit = None if budget is None else seconds_of(budget)
     results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
+    for label, name in short_names(results["rows"]).items():
+        if name != label:
+            console.print(f"{name} is {label}", highlight=False, markup=False)
     for what, label, seed, why in unfinished(results):
         style = "red" if what == "failed" else "yellow"
         console.print(f"{label}, seed {seed}, {what}: {why}", style=style, highlight=False, markup=False)

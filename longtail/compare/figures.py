@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
+from longtail.compare.html import breakable
 from longtail.compare.plots import Point, curves, scatter
 from longtail.compare.tables import duration, mean, size
 
@@ -43,18 +43,16 @@ class Series:
         return found
 
 
-def breakable(label: str) -> str:
-    """A method's name in HTML, which may be broken between its arguments."""
-    return re.sub(r"([:,=])", r"\1<wbr>", escape(label))
-
-
 def bars(series: Sequence[Series], bins: Mapping[str, Sequence[Any]]) -> str:
     """A panel a bin, a bar a method: recall in the bin, then contributions to P@5 (the thesis, figure 1.3)."""
     recall = (
-        "Recall at 5 over the test pairs of each bin. Bins hold equal shares of the training pairs, from the most "
-        "frequent labels to the rarest; unseen labels have none."
+        "Recall at 5 over the test pairs of each bin, in percent. Bins hold equal shares of the training pairs, from "
+        "the most frequent labels to the rarest; unseen labels have none."
     )
-    share = "What the hits on each bin's labels contribute to P@5; the bins add up to P@5 (thesis, figure 1.3)."
+    share = (
+        "What the hits on each bin's labels contribute to P@5, in percentage points; the bins add up to P@5 (thesis, "
+        "figure 1.3)."
+    )
     return (
         f'<p class="note">{recall}</p>{_panels(series, bins, "R@5")}'
         f'<details><summary>Contributions to P@5</summary><p class="note">{share}</p>'
@@ -73,8 +71,9 @@ def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric:
             fill = f'<div class="fill" style="width:{100 * value / most:.1f}%;--c:var(--s{one.colour % 10})"></div>'
             label = f'<div class="name" title="{escape(one.name)}">{escape(one.name)}</div>'
             rows += f'<div class="bar">{label}<div class="track">{fill}</div><div class="value">{value:.1f}</div></div>'
+        title = f"Bin {name}" if name[0].isdigit() else name.capitalize()
         about = f'<span class="muted"> {bins["labels"][b]:,} labels{frequency}</span>'
-        panels += f'<div class="card"><h3>{name}<br><small>{about}</small></h3>{rows}</div>'
+        panels += f'<div class="card"><h3>{title}<br><small>{about}</small></h3>{rows}</div>'
     return f'<div class="grid">{panels}</div>'
 
 
@@ -92,8 +91,11 @@ def cost_plots(series: Sequence[Series]) -> str:
                 cost = max(mean([run[field] for run in one.row["runs"]]), 1e-2)
                 points.append(Point(one.name, cost, value["mean"], value["low"], value["high"], one.colour))
             drawing = scatter(points, ticks=ticks, write=write, cost=title, metric=name)
-            drawings += f'<div class="card"><h3>{name} against {title}</h3>{drawing}</div>'
-    note = "Up and to the left is better. Nothing is both better and cheaper than what the dashed line joins."
+            drawings += f'<div class="card"><h3>{name}, in percent, against {title}</h3>{drawing}</div>'
+    note = (
+        "Up and to the left is better. Nothing is both better and cheaper than what the dashed line joins. Vertical "
+        "lines are 95 % intervals; costs are on a logarithmic scale."
+    )
     return f'<p class="note">{note}</p><div class="grid wide">{drawings}</div>'
 
 
@@ -108,7 +110,7 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             if max(map(len, of.values())) > 1:
                 title = f'{breakable(label)}<br><small class="muted">{escape(f"{stage}: {group}")}</small>'
                 panels += f'<div class="card"><h3>{title}</h3>{curves(of, title="epoch")}</div>'
-    note = '<p class="note">Means of each epoch, of the run with the first seed.</p>'
+    note = '<p class="note">Means of each epoch, of the run with the first seed; in the legends the last ones.</p>'
     return f'{note}<div class="grid">{panels}</div>' if panels else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,6 +13,7 @@ from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
 from longtail.recipes import RECIPES
 
+SHORT = 24  # letters of a name that fits into a figure
 _SET_BY_COMPARE = ("dataset", "out", "seed")
 _KNOWN: Mapping[str, Callable[..., Any]] = {**RECIPES, **PEERS}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -130,6 +131,24 @@ def _value(where: str, name: str, text: str, hint: Any) -> Any:
     except (ValueError, KeyError):
         problem = f"expected {kind.__name__} for {name}, found {text!r}"
         raise BadInput(where, problem, remedy="mend the value") from None
+
+
+def short_names(labels: Iterable[str]) -> dict[str, str]:
+    """What methods are called in a figure or a terminal: the label or, where it is long, what is before the arguments.
+
+    Args:
+        labels: of the methods, all different; so are the names.
+    """
+    names = {label: label for label in labels}
+    for label in names:
+        if len(label) > SHORT:
+            stem, number = label.partition(":")[0][: SHORT - 3], 1
+            name = stem
+            while name in names.values():
+                number += 1
+                name = f"{stem} {number}"
+            names[label] = name
+    return names
 
 
 def distinct(methods: Sequence[Method]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -11,13 +11,14 @@ from typing import Any
 from longtail.compare.figures import (
     Series,
     bars,
-    breakable,
     cost_plots,
     graph_curves,
     kept,
     noted_of_graphs,
     training_curves,
 )
+from longtail.compare.html import breakable, cell_of, half_width, paragraph, row_of, table_of
+from longtail.compare.methods import short_names
 from longtail.compare.results import KS
 from longtail.compare.tables import METRICS, duration, mean, size, unfinished
 
@@ -42,10 +43,15 @@ def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, An
         logs: the lines of ``metrics.jsonl`` of a run of each method that has them.
         shown: what `longtail.compare.examples.examples` returns; empty where nothing is done.
     """
-    rows, data = results["rows"], results["data"]
+    names, data = short_names(results["rows"]), results["data"]
+    results = {**results, **{part: _renamed(results[part], names) for part in ("rows", "differences")}}
+    rows, logs = results["rows"], _renamed(logs, names)
+    if shown:
+        shown = {**shown, "methods": [names.get(method, method) for method in shown["methods"]]}
     sections = {"": _unfinished(results)}
     if rows:
         sections |= _sections(results, logs, shown)
+        sections[""] += _names(names)
     links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in sections if title)
     only = f": {escape(next(iter(rows)))}" if len(rows) == 1 else ""
     body = f"<h1>{escape(data['name'])}{only}</h1>{_about(results)}<nav>{links}</nav>"
@@ -61,6 +67,20 @@ def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, An
         f"<title>{escape(data['name'])}{only}</title><style>{style}</style></head>"
         f"<body><main>{body}</main>{script}</body></html>\n"
     )
+
+
+def _renamed(rows: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names[label]: row for label, row in rows.items()}
+
+
+def _names(names: Mapping[str, str]) -> str:
+    """What the methods are whose names on the page are short."""
+    inside = "".join(
+        f'<dt title="{escape(label)}">{escape(name)}</dt><dd>{breakable(label)}</dd>'
+        for label, name in names.items()
+        if name != label
+    )
+    return f'<dl class="names">{inside}</dl>' if inside else ""
 
 
 def _sections(
@@ -143,19 +163,25 @@ def _accuracy(results: Mapping[str, Any]) -> str:
         for kind in kinds:
             of, head = row["kinds"][kind], kind == row["headline"]
             cells = [
-                _cell(f"{of[name]['mean']:.2f}", f"±{_half(of[name]):.2f}", of[name]["mean"] == best[name], name)
+                cell_of(f"{of[name]['mean']:.2f}", f"±{half_width(of[name]):.2f}", of[name]["mean"] == best[name], name)
                 for name in names
             ]
-            seeds = f"<td>{len(row['runs'])}</td>"
-            lines.append(_row(label if head else "", [f"<td>{kind}</td>", seeds, *cells], "head" if head else "other"))
+            lines.append(row_of(label if head else "", cells, "head" if head else "other", kind))
     constants = (
         "" if data["A"] is None else f" PSP with A = {data['A']:g}, B = {data['B']:g}, N = {data['documents']:,}."
     )
     note = (
-        "Percent on the test split, filtered: means over the seeds, with half the width of the 95 % interval over test "
-        f"documents. Best of a column in bold; dimmed: scores that a method does not predict with.{constants}"
+        f"Percent on the test split, filtered: {_seeds(rows)}, with half the width of the 95 % interval "
+        "over test documents. Under a method is the score that it predicts with, dimmed are its others; the best of a "
+        f"column is bold.{constants}"
     )
-    return _note(note) + _table(["method", "score", "seeds", *names], lines)
+    return paragraph(note) + table_of(["method and score", *names], lines)
+
+
+def _seeds(rows: Mapping[str, Any]) -> str:
+    """What the numbers are means of."""
+    counts = sorted({len(row["runs"]) for row in rows.values()})
+    return "one seed" if counts == [1] else f"means over {' or '.join(map(str, counts))} seeds"
 
 
 def _differences(results: Mapping[str, Any]) -> str:
@@ -165,34 +191,37 @@ def _differences(results: Mapping[str, Any]) -> str:
     lines = []
     for label, of in results["differences"].items():
         cells = (
-            _cell(f"{of[n]['mean']:+.2f}", f"±{_half(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0) for n in names
+            cell_of(f"{of[n]['mean']:+.2f}", f"±{half_width(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0)
+            for n in names
         )
-        lines.append(_row(label, cells))
+        lines.append(row_of(label, cells))
     first = breakable(next(iter(results["rows"])))
     note = f"Against {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the interval."
-    return f"<h3>Differences</h3>{_note(note)}{_table(['method', *names], lines)}"
+    return f"<h3>Differences</h3>{paragraph(note)}{table_of(['method', *names], lines)}"
 
 
 def _costs(rows: Mapping[str, Any]) -> str:
+    on_gpu = any(run["peak_gpu_memory"] for row in rows.values() for run in row["runs"])
     lines = []
     for label, row in rows.items():
         runs, gpu = row["runs"], max(run["peak_gpu_memory"] for run in row["runs"])
-        values = (
+        values = [
             "" if row["batch"] is None else f"{row['batch']:,}",
             "" if row["pool"] is None else f"{row['pool']:,.0f}",
             duration(mean([run["seconds"] for run in runs])),
             size(max(run["peak_memory"] for run in runs)),
-            size(gpu) if gpu else "",
+            *([size(gpu) if gpu else ""] if on_gpu else []),
             size(mean([run["model_bytes"] for run in runs])),
             f"{mean([run['milliseconds_a_text'][row['headline']] for run in runs]):.3g} ms",
-        )
-        lines.append(_row(label, (f"<td>{value}</td>" for value in values)))
-    header = ["method", "batch", "pool", "training", "peak memory", "GPU memory", "model", "prediction a text"]
+        ]
+        lines.append(row_of(label, (f"<td>{value}</td>" for value in values)))
+    gpu_memory = ["GPU memory"] if on_gpu else []
+    header = ["method", "batch", "pool", "training", "peak memory", *gpu_memory, "model", "prediction a text"]
     note = (
-        "Each run in a process of its own, means over the seeds. Pool: labels of a batch's pool. Prediction: from text "
-        "to labels, all test documents at once."
+        f"Each run in a process of its own; {_seeds(rows)}. Batch: documents; pool: labels that they are "
+        "scored against. Prediction: from text to labels, all test documents at once."
     )
-    return _note(note) + _table(header, lines)
+    return paragraph(note) + table_of(header, lines)
 
 
 def _graphs(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -206,17 +235,15 @@ def _graphs(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
             (_, first), (_, last) = of[0], of[-1]
             weights = f"<td>{first['weight']:.3f}</td><td>{last['weight']:.3f}</td>"
             edges = f"<td>{last['of']:,}</td><td>{last['edges']:,}</td><td>{kept(last):.1f} %</td>"
-            lines.append(
-                _row(label if name == next(iter(graphs)) else "", [f"<td>{escape(name)}</td>", weights, edges])
-            )
+            lines.append(row_of(label, [weights, edges], below=name))
     note = (
         "A loss term a graph and side draws documents, or labels, to their neighbours in the graph. Its weight is the "
         "mean of a bandit, which rises where the term helps the task. Pruning drops edges whose ends the encoder finds "
         "unlike; dropped edges may come back. The last values are those of the last epoch, of the run with the first "
         "seed."
     )
-    header = ["method", "graph and side", "first weight", "last weight", "edges", "kept at last", "share"]
-    return _note(note) + graph_curves(noted) + _table(header, lines)
+    header = ["method, graph and side", "first weight", "last weight", "edges", "kept at last", "share"]
+    return paragraph(note) + graph_curves(noted) + table_of(header, lines)
 
 
 def _examples(shown: Mapping[str, Any]) -> str:
@@ -241,43 +268,22 @@ def _examples(shown: Mapping[str, Any]) -> str:
     lines = []
     for i, name in enumerate(methods):
         cells = (f"<td>{share:.1f}</td>" if i != j else "<td></td>" for j, share in enumerate(shown["wins"][i]))
-        lines.append(_row(name, cells))
+        lines.append(row_of(name, cells))
     counted = "Percent of the test documents on which the method of a row is ahead of that of a column."
-    table = f"{_note(counted)}{_table(['', *methods], lines)}"
+    table = f"{paragraph(counted)}{table_of(['', *methods], lines)}"
     wins = f"<details><summary>Wins and losses of all pairs</summary>{table}</details>"
     return f'<p class="note">{note}</p>{wins}<div class="choose">{choose}</div><div id="documents"></div>'
 
 
 def _provenance(results: Mapping[str, Any]) -> str:
     runs = [run for row in results["rows"].values() for run in row["runs"]]
-    commands = "\n".join(run["command"] for run in runs)
+    commands = "".join(f'<code class="line">{escape(run["command"])}</code>' for run in runs)
     versions = {", ".join(f"{name} {number}" for name, number in run["versions"].items()): None for run in runs}
+    threads = results["machine"]["threads"]
     hashes = "\n".join(f"{name} {value}" for name, value in results["data"]["hashes"].items())
-    machine = f"{results['machine']['threads']} threads"
+    lines = [*versions, f"{threads} thread" + "s" * (threads != 1)]
     return (
-        f"<h3>Commands</h3><pre><code>{escape(commands)}</code></pre>"
-        f"<h3>Versions</h3><pre><code>{escape(chr(10).join(versions))}; {machine}</code></pre>"
+        f"<h3>Commands</h3><pre>{commands}</pre>"
+        f"<h3>Versions</h3><pre><code>{escape(chr(10).join(lines))}</code></pre>"
         f"<details><summary>SHA-256 of the data</summary><pre><code>{escape(hashes)}</code></pre></details>"
     )
-
-
-def _note(text: str) -> str:
-    return f'<p class="note">{text}</p>'
-
-
-def _table(header: Sequence[str], lines: Iterable[str]) -> str:
-    cells = "".join(f"<th>{escape(name)}</th>" for name in header)
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def _row(label: str, cells: Iterable[str], kind: str = "") -> str:
-    return f'<tr class="{kind}"><th scope="row">{breakable(label)}</th>{"".join(cells)}</tr>'
-
-
-def _cell(value: str, below: str, bold: bool, name: str = "") -> str:  # noqa: FBT001
-    kind = " ".join([*(["best"] if bold else []), *(["first"] if name.endswith("@1") else [])])
-    return f'<td class="{kind}">{value}<small>{below}</small></td>'
-
-
-def _half(value: Mapping[str, float]) -> float:
-    return (value["high"] - value["low"]) / 2

@@ -126,7 +126,7 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def curves(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -> str:
-    """Lines over epochs, each with its name at its end.
+    """Lines over epochs, with a legend below: names and last values.
 
     Args:
         series: (epoch, value) pairs by name, at least one pair each.
@@ -137,14 +137,15 @@ def curves(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -
     xs = (0.0, max(last, 1.0) * 1.02)
     frame = _Frame(xs, _padded(min(0.0, *(y for _, y in points)), max(y for _, y in points)))
     frame.axes(_linear_ticks(*xs, whole=True), _linear_ticks(*frame.ys), title)
-    boxes: list[Box] = []
+    legend = ""
     for i, (name, of) in enumerate(series.items()):
         at = [(frame.x(x), frame.y(y)) for x, y in of]
         frame.line(at, "curve", i)
         for (x, y), (epoch, value) in zip(at, of, strict=True):
             frame.dot(x, y, i, f"{name}, epoch {epoch:g}: {value:.4g}", radius=2.5)
-        _label(frame, Point(name, of[-1][0], of[-1][1], 0, 0, i), boxes)
-    return frame.drawn(title)
+        key = f'<span class="key"{_style(i)}></span>'
+        legend += f'<span class="entry">{key}{escape(name)} <b>{of[-1][1]:.3g}</b></span>'
+    return f'{frame.drawn(title)}<div class="legend">{legend}</div>'
 
 
 def _label(frame: _Frame, point: Point, boxes: list[Box]) -> None:

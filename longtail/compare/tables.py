@@ -9,6 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.compare.methods import short_names
 from longtail.compare.results import KS
 
 METRICS = ("P", "nDCG", "PSP", "R", "C")
@@ -46,15 +47,16 @@ def unfinished(results: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 def summary(results: Mapping[str, Any]) -> Table:
     """The headline of each method, for a terminal."""
     names = ("P@1", "P@5", "PSP@1", "R@5", "C@5")
+    called = short_names(results["rows"])
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
     for header in ("score", "seeds", *names, "training"):
         table.add_column(header, justify="right", no_wrap=True)
     for label, row in results["rows"].items():
         of, runs = row["kinds"][row["headline"]], row["runs"]
         cells = [f"{of[name]['mean']:.2f}" if name in of else "" for name in names]
         taken = duration(mean([run["seconds"] for run in runs]))
-        table.add_row(escape(label), row["headline"], str(len(runs)), *cells, taken)
+        table.add_row(escape(called[label]), row["headline"], str(len(runs)), *cells, taken)
     return table
 
 

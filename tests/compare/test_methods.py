@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtail.compare.methods import Method, distinct
+from longtail.compare.methods import Method, distinct, short_names
 from longtail.errors import BadInput
 
 
@@ -56,3 +56,8 @@ def test_two_methods_must_not_share_a_folder():
     with pytest.raises(BadInput, match="expected at least one recipe"):
         distinct([])
     distinct([Method.parse("dpr"), Method.parse("dpr:epochs=6")])
+
+
+def test_long_labels_have_short_names_that_differ():
+    long = ["dpr:epochs=3,loss=sup_con,batch=64", "dpr:epochs=4,loss=sup_con,batch=64", "mine=" + "x" * 30]
+    assert list(short_names(["dpr", *long]).values()) == ["dpr", "dpr 2", "dpr 3", "mine=" + "x" * 16]

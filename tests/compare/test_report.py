@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +27,9 @@ from longtail.data.texts import Texts
 from longtail.topk import TopK
 from longtail.train.cost import Cost
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 VOID = {"meta", "br", "wbr"}
 HOSTILE = '</script><b>"&'
 
@@ -277,6 +283,49 @@ def test_what_bandits_and_pruning_did_is_drawn_and_said():
     assert older["a"] == [(0, {"edges": 7, "of": 7, "weight": 1})]
 
 
+def test_long_names_are_short_on_the_page_and_are_spelt_out_once(tmp_path, dataset, judge):
+    long = ["dpr:epochs=3,loss=sup_con,batch=64", "dpr:epochs=4,loss=sup_con,batch=64"]
+    runs = [run_of(tmp_path, judge, label, ["encoder"], seed) for seed, label in enumerate(["dpr", *long])]
+    rows, results = results_of(runs, dataset, judge)
+    text = report(results, rows, dataset, judge)
+    whole = Whole(text)
+    assert embedded(text)["methods"] == ["dpr", "dpr 2", "dpr 3"]
+    assert [value for tag, _, value in whole.attributes if tag == "dt"] == long
+    assert list(results["rows"]) == ["dpr", *long]
+
+
 def test_times_and_sizes_for_people():
     assert [duration(x) for x in (0.123, 9.5, 42, 600, 7200)] == ["0.12 s", "9.5 s", "42 s", "10.0 min", "2.0 h"]
     assert [size(x) for x in (100, 2**20, 2**31)] == ["0.1 KiB", "1.0 MiB", "2.00 GiB"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_page_in_a_browser_is_as_wide_as_the_screen_and_shows_examples(tmp_path, dataset, judge):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    log = [{"stage": "encoder", "graphs": {"link.labels": {"edges": 99 - i, "of": 99, "weight": 0.1}}} for i in (1, 2)]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
+    long = "ramen:graphs=link,graph_weights=bandit:0.03,epochs=30"
+    runs = [
+        run_of(tmp_path, judge, name, ["encoder", "fused"], seed) for seed, name in enumerate([long, "two", HOSTILE])
+    ]
+    rows, results = results_of(runs, dataset, judge, {"three": {"0": "no memory"}}, {"four": {"1": "over 10m"}})
+    (tmp_path / "report.html").write_text(report(results, rows, dataset, judge), encoding="utf-8")
+    problems = []
+    with playwright.sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
+        for width, scheme in ((360, "dark"), (1280, "light")):
+            shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            shown.set_default_timeout(60_000)
+            shown.on("console", lambda message: problems.append(message.text))
+            shown.on("pageerror", lambda error: problems.append(str(error)))
+            shown.goto((tmp_path / "report.html").as_uri())
+            shown.locator("#documents .example").nth(7).wait_for()
+            shown.locator("#first").select_option("2")
+            shown.locator("#documents h4", has_text=HOSTILE).first.wait_for()
+            assert shown.evaluate("document.documentElement.scrollWidth") == width
+            if folder := os.environ.get("LONGTAIL_SCREENSHOTS"):
+                shown.screenshot(path=Path(folder) / f"report-{width}-{scheme}.png", full_page=True)
+            shown.close()
+        browser.close()
+    assert problems == []

@@ -1,0 +1,40 @@
+"""Pieces of HTML that the report is made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+
+
+def breakable(label: str) -> str:
+    """A method's name, which may be broken between its arguments."""
+    return re.sub(r"([:,=])", r"\1<wbr>", escape(label))
+
+
+def paragraph(text: str) -> str:
+    """A paragraph that explains a table or a figure; ``text`` is HTML."""
+    return f'<p class="note">{text}</p>'
+
+
+def table_of(header: Sequence[str], rows: Iterable[str]) -> str:
+    """A table that scrolls sideways where it is too wide."""
+    cells = "".join(f"<th>{escape(name)}</th>" for name in header)
+    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def row_of(label: str, cells: Iterable[str], kind: str = "", below: str = "") -> str:
+    """A row of a table: the name of a method, with something in small letters below it, and cells."""
+    name = breakable(label) + (f"<small>{escape(below)}</small>" if below else "")
+    return f'<tr class="{kind}"><th scope="row">{name}</th>{"".join(cells)}</tr>'
+
+
+def cell_of(value: str, below: str, bold: bool, name: str = "") -> str:  # noqa: FBT001
+    """A value with its interval below it; ``name`` is the metric."""
+    kind = " ".join([*(["best"] if bold else []), *(["first"] if name.endswith("@1") else [])])
+    return f'<td class="{kind}">{value}<small>{below}</small></td>'
+
+
+def half_width(value: Mapping[str, float]) -> float:
+    """Half the width of an interval."""
+    return (value["high"] - value["low"]) / 2
