@@ -76,6 +76,7 @@ def compare(
     stopped: dict[str, dict[str, str]] = {}
     unfinished = {"failed": failed, "stopped": stopped}
     rows: dict[str, Row] = {}
+    results: dict[str, Any] = {}
     with _alone(out, say) as lock:
         process = Process(lock, quiet=console is None, budget=budget)
         for number, job in enumerate(jobs, 1):
@@ -95,24 +96,36 @@ def compare(
                 except LongtailError as error:
                     failed[label] = {str(job.seed): str(error)}
                     say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
-                _write(out, start | _results(jobs, judge, rows) | unfinished, rows, dataset, judge)
-        return _write(out, start | _results(jobs, judge, rows) | unfinished, rows, dataset, judge)
+                results = _results(jobs, judge, rows, results)
+                _write(out, start | results | unfinished, rows, dataset, judge)
+        results = _results(jobs, judge, rows, results)
+        return _write(out, start | results | unfinished, rows, dataset, judge)
 
 
 def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
     return Job(method, seed, data, out / "runs" / method.folder / f"seed-{seed}")
 
 
-def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row]) -> dict[str, Any]:
-    """The results of what is done; ``rows`` keeps what was judged, and is brought up to date."""
+def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row], before: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of what is done; ``rows`` keeps what was judged, and is brought up to date.
+
+    Intervals take longer than anything else here: those of a method stay as they were ``before`` until a seed is added.
+    """
     labels = list(dict.fromkeys(job.method.label for job in jobs if job.done()))
+    new = set()
     for label in labels:
         done = [job for job in jobs if job.method.label == label and job.done()]
         if label not in rows or len(rows[label].jobs) < len(done):
             rows[label] = judged(done, [outcome(job) for job in done], judge)
+            new.add(label)
     return {
-        "rows": {label: as_json(rows[label]) for label in labels},
-        "differences": {label: differences(rows[labels[0]], rows[label]) for label in labels[1:]},
+        "rows": {label: as_json(rows[label]) if label in new else before["rows"][label] for label in labels},
+        "differences": {
+            label: differences(rows[labels[0]], rows[label])
+            if new & {labels[0], label}
+            else before["differences"][label]
+            for label in labels[1:]
+        },
     }
 
 
