@@ -19,6 +19,7 @@ from longtail.data.tokens import token_table
 from longtail.errors import BadInput
 from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
 from longtail.models.bag import BagEncoder
+from longtail.models.convolution import ConvolutionEncoder
 from longtail.models.encoder import Encoder, embed
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import taught
@@ -29,8 +30,9 @@ from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
 _FORMAT = 3
 _BLOCK = 8_192  # texts predicted at a time
-_ENCODERS: Mapping[str, type[BagEncoder | TransformerEncoder]] = {
+_ENCODERS: Mapping[str, type[BagEncoder | ConvolutionEncoder | TransformerEncoder]] = {
     "bag": BagEncoder,
+    "convolution": ConvolutionEncoder,
     "transformer": TransformerEncoder,
 }
 

@@ -44,15 +44,15 @@ def character_ngrams(word: str, n: int) -> list[str]:
 
 
 @dataclass(slots=True)
-class _Occurrences:
-    """The features of a block of texts before they are counted: (text, kind-specific key) pairs."""
+class Occurrences:
+    """The words of some texts, in the order of the texts."""
 
-    words: list[str]  # the distinct words of the block
+    words: list[str]  # the distinct ones
     word: IntArray  # (W,) index into ``words`` of each occurrence
     text: IntArray  # (W,) the text it stands in
 
 
-def _occurrences(texts: Iterable[str], split: dict[str, tuple[str, ...]]) -> _Occurrences:
+def occurrences(texts: Iterable[str], split: dict[str, tuple[str, ...]]) -> Occurrences:
     """Split texts into words; ``split`` remembers what each run of letters was split into."""
     index: dict[str, int] = {}
     flat: list[int] = []
@@ -65,12 +65,12 @@ def _occurrences(texts: Iterable[str], split: dict[str, tuple[str, ...]]) -> _Oc
                 parts = split[run] = words_of(run)
             flat.extend([index.setdefault(word, len(index)) for word in parts])
         counts.append(len(flat) - before)
-    return _Occurrences(
+    return Occurrences(
         list(index), np.asarray(flat, np.int64), np.repeat(np.arange(len(counts), dtype=np.int64), counts)
     )
 
 
-def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
+def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
     """The texts, some thousand at a time."""
     iterator = iter(texts)
     while block := list(islice(iterator, _BLOCK)):
@@ -119,9 +119,9 @@ class BagTokenizer:
         frequency: Counter[str] = Counter()
         split: dict[str, tuple[str, ...]] = {}
         n = 0
-        for block in _blocks(texts):
+        for block in blocks_of(texts):
             n += len(block)
-            found = _occurrences(block, split)
+            found = occurrences(block, split)
             for name, count in _document_frequencies(found, ngram):
                 frequency[name] += count
         words = {name for name, count in frequency.items() if count >= minimum and " " not in name}
@@ -150,10 +150,10 @@ class BagTokenizer:
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The features of n texts as a table of n rows; a text without any known feature is an empty row."""
         split: dict[str, tuple[str, ...]] = {}
-        return Ragged.concatenated([self._block(block, split) for block in _blocks(texts)])
+        return Ragged.concatenated([self._block(block, split) for block in blocks_of(texts)])
 
     def _block(self, texts: list[str], split: dict[str, tuple[str, ...]]) -> Ragged:
-        found = _occurrences(texts, split)
+        found = occurrences(texts, split)
         word_ids = np.asarray([self._index.get(word, -1) for word in found.words], np.int64)
         grams = [[self._index[g] for g in _named_ngrams(word, self.ngram) if g in self._index] for word in found.words]
         gram_offsets = np.cumsum([0, *(len(row) for row in grams)], dtype=np.int64)
@@ -219,7 +219,7 @@ def _named_ngrams(word: str, n: int) -> list[str]:
     return [f"#{gram}" for gram in character_ngrams(word, n)] if n else []
 
 
-def _document_frequencies(found: _Occurrences, ngram: int) -> Iterator[tuple[str, int]]:
+def _document_frequencies(found: Occurrences, ngram: int) -> Iterator[tuple[str, int]]:
     """In how many texts of a block each word, pair and n-gram occurs."""
     size = len(found.words)
     gram_index: dict[str, int] = {}

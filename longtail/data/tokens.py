@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from longtail.data.ragged import Ragged
+from longtail.data.sparse import gather
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
@@ -22,7 +24,7 @@ Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens")
 
 @dataclass(frozen=True, slots=True)
 class PaddedTokens:
-    """B token sequences for a transformer, padded to the longest of them.
+    """B token sequences for a transformer or a convolution, padded to the longest of them.
 
     Attributes:
         ids: (B, T) int64.
@@ -31,6 +33,15 @@ class PaddedTokens:
 
     ids: Tensor
     mask: Tensor
+
+    @classmethod
+    def of(cls, table: Ragged, rows: IntArray, padding: int = 0) -> PaddedTokens:
+        """Some rows of a token table, with an id on the right of all that are shorter than the longest."""
+        positions, counts = gather(table.offsets, rows)
+        mask = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, T)
+        ids = np.full(mask.shape, padding, np.int64)
+        ids[mask] = table.ids[positions]
+        return cls(torch.from_numpy(ids), torch.from_numpy(mask))
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])

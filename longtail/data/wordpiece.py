@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from longtail.data.ragged import Ragged
-from longtail.data.sparse import gather
 from longtail.data.tokens import PaddedTokens
 from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.topk import IntArray
@@ -148,11 +146,7 @@ class TransformerTokenizer:
 
     def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
         """The tokens of B rows of a table, padded on the right to the longest of them."""
-        positions, counts = gather(table.offsets, rows)
-        mask = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, T)
-        ids = np.full(mask.shape, self._padding, np.int64)
-        ids[mask] = table.ids[positions]
-        return PaddedTokens(torch.from_numpy(ids), torch.from_numpy(mask))
+        return PaddedTokens.of(table, rows, self._padding)
 
     def save(self, folder: Path) -> None:
         """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""

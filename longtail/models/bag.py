@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.data.bag import BagTokenizer
 from longtail.data.tokens import BagTokens, Tokens
-from longtail.errors import BadInput
 from longtail.models.rows import bag_sum, unit
+from longtail.models.static import start_from
 
 
 class BagEncoder(nn.Module):
@@ -39,35 +38,8 @@ class BagEncoder(nn.Module):
         return unit(bag_sum(self.table, text))
 
     def start_from(self, path: Path) -> int:
-        """Start the rows of known words from static vectors.
-
-        Args:
-            path: an ``.npy`` file, (n, D) float32; beside it a ``.txt`` file of the same name with its n words, one a
-                line, in lower case.
-
-        Returns:
-            The number of features that were found among the words.
-
-        Raises:
-            BadInput: a file is missing, or the shapes disagree with each other or with the encoder.
-        """
-        words = path.with_suffix(".txt")
-        for file in (path, words):
-            if not file.is_file():
-                raise BadInput(file, "there is no such file", remedy="static vectors are an .npy file and a .txt file")
-        vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-        vocabulary = words.read_text(encoding="utf-8").splitlines()
-        if vectors.shape != (len(vocabulary), self.width):
-            problem = f"expected ({len(vocabulary)}, {self.width}), by its words and --width, found {vectors.shape}"
-            raise BadInput(path, problem, remedy="give the words of these vectors, and their width")
-        index = {name: i for i, name in enumerate(self.tokenizer.features)}
-        known = [(index[word], i) for i, word in enumerate(vocabulary) if word in index]
-        if known:
-            at, source = (torch.tensor(ids) for ids in zip(*known, strict=True))
-            chosen = torch.from_numpy(vectors[source.numpy()].astype(np.float32))
-            with torch.no_grad():
-                self.table[at] = chosen / chosen.norm(dim=1).mean().clamp(min=1e-12)
-        return len(known)
+        """Start the rows of known words from static vectors; see `longtail.models.static.start_from`."""
+        return start_from(self.table, self.tokenizer.features, path)
 
     def save(self, folder: Path) -> None:
         """Write ``bag.json`` and ``bag.safetensors``."""

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from longtail.data.tokens import BagTokens, Tokenizer, Tokens
 from longtail.models.bag import BagEncoder
+from longtail.models.convolution import ConvolutionEncoder
 from longtail.models.rows import bag_sum, unit
 from longtail.models.transformer import TransformerEncoder
 
-AnyEncoder: TypeAlias = "BagEncoder | TransformerEncoder | TextHead"
+AnyEncoder: TypeAlias = "BagEncoder | ConvolutionEncoder | TransformerEncoder | TextHead"
 
 _FILE = "heads.safetensors"
 

@@ -101,16 +101,36 @@ def shortlists(
     Returns:
         (N, beam * S) label ids with S the size of the largest cluster; -1 at the end of a row where there are fewer.
     """
+    membership = csr(np.arange(len(clusters)), clusters, (len(clusters), int(clusters.max(initial=0)) + 1))
+    return wrong_labels_in(
+        split, nearest(label_centroids(membership, labels), documents, beam, device=device), clusters
+    )
+
+
+def nearest(clusters: FloatArray, documents: FloatArray, beam: int, *, device: torch.device) -> IntArray:
+    """The clusters (at most ``beam`` of K) with the largest inner product with each document, (N, beam) int64."""
+    return Exact(clusters, device=device).search(documents, min(beam, len(clusters))).ids
+
+
+def wrong_labels_in(split: Split, near: IntArray, clusters: IntArray) -> IntArray:
+    """The labels of some clusters of each document, without those that are true or filtered.
+
+    Args:
+        split: N documents.
+        near: (N, beam) clusters of each.
+        clusters: (L,) int64.
+
+    Returns:
+        (N, beam * S) label ids with S the size of the largest cluster; -1 at the end of a row where there are fewer.
+    """
     order = np.argsort(clusters, kind="stable")
     sizes = np.bincount(clusters)
     place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     members = np.full((len(sizes), sizes.max()), -1, np.int64)  # (K, S)
     members[clusters[order], place] = order
-    membership = csr(np.arange(len(clusters)), clusters, (len(clusters), len(sizes)))
-    near = Exact(label_centroids(membership, labels), device=device).search(documents, min(beam, len(sizes))).ids
-    ids = members[near].reshape(len(documents), -1)  # (N, beam * S)
+    ids = members[near].reshape(len(split), -1)  # (N, beam * S)
     known = split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()
-    L = len(labels)
+    L = len(clusters)
     wrong = (ids >= 0) & ~np.isin(ids + np.arange(len(ids))[:, None] * L, known.indices + row_of_entry(known) * L)
     ids[~wrong] = -1
     return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)

@@ -29,6 +29,7 @@ from longtail.data.ragged import Ragged
 from longtail.data.sparse import CSR
 from longtail.data.split import rows_at_random
 from longtail.data.tokens import VectorTokens, token_table
+from longtail.data.words import WordTokenizer
 from longtail.errors import BadInput
 from longtail.evaluate.propensity import label_frequency
 from longtail.losses import Loss
@@ -38,6 +39,7 @@ from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
 from longtail.models.bag import BagEncoder
+from longtail.models.convolution import ConvolutionEncoder
 from longtail.models.encoder import embed
 from longtail.models.heads import AnyEncoder
 from longtail.models.labels import FreeVectors
@@ -157,24 +159,27 @@ def read_text(
 
     Args:
         dataset: its training documents and labels are tokenised.
-        encoder: ``bag``, or a transformer by name or folder (see `TransformerEncoder`).
+        encoder: ``bag``, ``convolution``, or a transformer by name or folder (see `TransformerEncoder`).
         fields: of the texts, joined by a space.
-        width: D of a bag encoder; a transformer has a width of its own.
-        max_length: tokens of a text that a transformer reads.
-        static_vectors: an ``.npy`` file that a bag encoder starts from (`BagEncoder.start_from`), or None.
+        width: of the rows of a table of features or words: D of a bag encoder; a transformer has a width of its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
+        static_vectors: an ``.npy`` file that such a table starts from (`longtail.models.static.start_from`), or None.
         run: for its folder.
         device: where the encoder goes.
         seed: of the start of a bag encoder.
     """
-    model: BagEncoder | TransformerEncoder
+    model: BagEncoder | ConvolutionEncoder | TransformerEncoder
+    corpus = chain(dataset.train.documents.joined(fields), dataset.labels.joined(fields))
+    generator = torch.Generator().manual_seed(seed)
     if encoder == "bag":
-        texts = chain(dataset.train.documents.joined(fields), dataset.labels.joined(fields))
-        model = BagEncoder(BagTokenizer.fit(texts), width, generator=torch.Generator().manual_seed(seed))
-        if static_vectors is not None:
-            found = model.start_from(Path(static_vectors))
-            run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {static_vectors}")
+        model = BagEncoder(BagTokenizer.fit(corpus), width, generator=generator)
+    elif encoder == "convolution":
+        model = ConvolutionEncoder(WordTokenizer.fit(corpus, max_length=max_length), width, generator=generator)
     else:
         model = TransformerEncoder(encoder, max_length=max_length)
+    if static_vectors is not None and not isinstance(model, TransformerEncoder):
+        found = model.start_from(Path(static_vectors))
+        run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {static_vectors}")
     cache = cache_of(run)
     documents, labels = (
         token_table(texts, fields, model.tokenizer, cache) for texts in (dataset.train.documents, dataset.labels)
@@ -191,7 +196,7 @@ def cache_of(run: Run) -> Path | None:
 
 def learning_rate_of(encoder: AnyEncoder) -> float:
     """The learning rate that suits an encoder: a table that starts from nothing learns faster than a language model."""
-    return 4e-3 if isinstance(encoder, BagEncoder) else 1e-4
+    return 1e-4 if isinstance(encoder, TransformerEncoder) else 4e-3
 
 
 def train_classifiers(

@@ -143,7 +143,11 @@ def _measure(
     if folder is not None and folder.exists():
         status = os.statvfs(folder)
         _refuse("disk", disk, status.f_bavail * status.f_frsize, "lower --width, or give --out on a larger disk")
+    buffers = [buffer for module in modules for buffer in module.buffers()]
+    before = [buffer.clone() for buffer in buffers]
     seconds = seconds_a_step(objective, batches, optimizer) * plan.steps
+    for buffer, value in zip(buffers, before, strict=True):
+        buffer.copy_(value)
     return replace(plan, seconds=seconds)
 
 

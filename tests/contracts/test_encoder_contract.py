@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from longtail.data.bag import BagTokenizer
+from longtail.data.words import WordTokenizer
 from longtail.models.bag import BagEncoder
+from longtail.models.convolution import ConvolutionEncoder
 from longtail.models.encoder import embed, encode_together
 from longtail.models.transformer import TransformerEncoder
 
@@ -22,10 +24,26 @@ ENCODERS: dict[str, Callable[[Path], Any]] = {
     "BagEncoder, words": lambda _: BagEncoder(
         BagTokenizer.fit(TEXTS, ngram=0, minimum=1), 5, generator=torch.Generator().manual_seed(1)
     ),
+    "ConvolutionEncoder": lambda _: ConvolutionEncoder(
+        WordTokenizer.fit(TEXTS * 2), 24, generator=torch.Generator().manual_seed(0)
+    ),
+    "ConvolutionEncoder, trained": lambda _: trained_convolution(),
     "TransformerEncoder": TransformerEncoder,
     "TransformerEncoder, cls": lambda folder: TransformerEncoder(folder, pooling="cls"),
     "TransformerEncoder, projected": lambda folder: TransformerEncoder(folder, projection=7),
 }
+
+
+def trained_convolution() -> ConvolutionEncoder:
+    """One whose attention and normalisation do something: their gains are not 0, their means and variances are set."""
+    generator = torch.Generator().manual_seed(3)
+    encoder = ConvolutionEncoder(WordTokenizer.fit(TEXTS * 2, max_length=6), 72, filters=5, generator=generator)
+    with torch.no_grad():
+        encoder.across_words.gain.fill_(0.5)
+        encoder.across_numbers.gain.fill_(-0.7)
+        for _ in range(3):
+            encoder.train()(tokens(encoder, TEXTS))
+    return encoder
 
 
 @pytest.fixture(params=ENCODERS)

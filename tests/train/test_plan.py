@@ -6,6 +6,7 @@ import io
 import json
 
 import pytest
+import torch
 from rich.console import Console
 
 from longtail import recipes
@@ -38,3 +39,22 @@ def test_the_plan_says_so_and_stands_in_the_log(tmp_path):
     assert "4, 1 without a label" in told.getvalue()
     plans = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [line["plan"]["unlabelled"] for line in plans if "plan" in line] == [1]
+
+
+def test_the_plan_leaves_running_means_as_they_were(monkeypatch):
+    """Trial steps change nothing, whatever an encoder keeps besides its parameters."""
+    states, plain = [], module._measure
+
+    def measure(*arguments, modules, **options):
+        before = [{name: value.clone() for name, value in part.state_dict().items()} for part in modules]
+        plan = plain(*arguments, modules=modules, **options)
+        states.append((before, [part.state_dict() for part in modules]))
+        return plan
+
+    monkeypatch.setattr(module, "_measure", measure)
+    data = Dataset.from_texts(documents=["red", "blue", "red", "blue"], targets=[[0], [1]] * 2, labels=["warm", "cold"])
+    recipes.dpr(data, encoder="convolution", epochs=0, width=8)
+    ((before, after),) = states
+    assert "mixed.running_mean" in before[0]
+    for one, other in zip(before, after, strict=True):
+        assert all(torch.equal(value, other[name]) for name, value in one.items())

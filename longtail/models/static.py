@@ -1,0 +1,46 @@
+"""Static word vectors, from which an encoder's table can start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from longtail.errors import BadInput
+
+
+def start_from(table: nn.Parameter, names: Sequence[str], path: Path) -> int:
+    """Start the rows of known words from static vectors. Their mean length becomes 1.
+
+    Args:
+        table: (V, D), changed in place.
+        names: V names of its rows; words are in lower case.
+        path: an ``.npy`` file, (n, D) float32; beside it a ``.txt`` file of the same name with its n words, one a line,
+            in lower case.
+
+    Returns:
+        The number of rows whose names were found among the words.
+
+    Raises:
+        BadInput: a file is missing, or the shapes disagree with each other or with the table.
+    """
+    words = path.with_suffix(".txt")
+    for file in (path, words):
+        if not file.is_file():
+            raise BadInput(file, "there is no such file", remedy="static vectors are an .npy file and a .txt file")
+    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
+    vocabulary = words.read_text(encoding="utf-8").splitlines()
+    if vectors.shape != (len(vocabulary), table.shape[1]):
+        problem = f"expected ({len(vocabulary)}, {table.shape[1]}), by its words and --width, found {vectors.shape}"
+        raise BadInput(path, problem, remedy="give the words of these vectors, and their width")
+    index = {name: i for i, name in enumerate(names)}
+    known = [(index[word], i) for i, word in enumerate(vocabulary) if word in index]
+    if known:
+        at, source = (torch.tensor(ids) for ids in zip(*known, strict=True))
+        chosen = torch.from_numpy(vectors[source.numpy()].astype(np.float32))
+        with torch.no_grad():
+            table[at] = chosen / chosen.norm(dim=1).mean().clamp(min=1e-12)
+    return len(known)
