@@ -61,7 +61,7 @@ class ConvolutionEncoder(nn.Module):
         self.width: int = filters * ((long - last) // _STRIDE + 1)
         self.table = nn.Parameter(torch.randn(len(tokenizer), embedding, generator=generator) * embedding**-0.5)
         self.across_words = Attention(tokenizer.max_length, generator)
-        self.across_numbers = Attention(embedding, generator)
+        self.across_numbers = Attention(embedding, generator, transposed=True)
         self.mix = nn.Linear(tokenizer.max_length, filters)
         self.mixed = nn.BatchNorm1d(filters)
         self.branches = nn.ModuleList(nn.Conv1d(filters, filters, kernel, stride=_STRIDE) for kernel in _KERNELS)
@@ -77,14 +77,13 @@ class ConvolutionEncoder(nn.Module):
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
         words = self._drop(self._words(text))  # (B, T, E), T of the longest text
-        mixed = self.across_words(words, words)
-        mixed = self.across_numbers(mixed.mT, words.mT).mT  # (B, T, E)
+        mixed = self.across_numbers(self.across_words(words, words), words)  # (B, T, E)
         h = self.mix.weight[:, : mixed.shape[1]] @ mixed + self.mix.bias[:, None]  # (B, C, E)
-        h = self.mixed(F.gelu(h))
+        h = _normalised(self.mixed, F.gelu(h))
         branches = zip(self.branches, _KERNELS, strict=True)
         h = torch.cat([branch(_around(h, kernel)) for branch, kernel in branches], 1)  # (B, 3 C, E / 4)
-        h = self._drop(self.branched(F.gelu(h)))
-        h = self.joined(F.gelu(self.join(h))).flatten(1)  # (B, D)
+        h = self._drop(_normalised(self.branched, F.gelu(h)))
+        h = _normalised(self.joined, F.gelu(self.join(h))).flatten(1)  # (B, D)
         return unit(h + F.gelu(self.hidden(self._drop(h))))
 
     def _words(self, text: PaddedTokens) -> Tensor:
@@ -122,32 +121,35 @@ class ConvolutionEncoder(nn.Module):
 
 
 class Attention(nn.Module):
-    """x + g (x y^T) (W x) for N numbers a channel, with W of spectral norm 1 and g learned from 0.
+    """x + g (x y^T) (W x), with W of spectral norm 1 and g learned from 0; or the same for the transposed matrices.
 
-    Source: InceptionXML, section 3, after the self-attention of SAGAN (Zhang et al., 2019), without its softmax; what
-    is multiplied first is what costs least. A channel that is all zeros stays so.
+    Source: InceptionXML, section 3, after the self-attention of SAGAN (Zhang et al., 2019), without its softmax. What
+    is multiplied first is what costs least. A row that is all zeros stays so.
 
     Args:
-        channels: of x and of y, at most.
+        channels: rows of x and y, at most; columns, exactly, if transposed.
         generator: draws the start of W.
+        transposed: x + g ((x W^T) y^T) x, which attends across columns.
     """
 
-    def __init__(self, channels: int, generator: torch.Generator) -> None:
+    def __init__(self, channels: int, generator: torch.Generator, *, transposed: bool = False) -> None:
         super().__init__()
         self.project = Bounded(channels, channels, generator, bias=False)
         self.gain = nn.Parameter(torch.zeros(()))
+        self.transposed = transposed
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """Attend.
 
         Args:
-            x: (B, C', N), C' at most the channels.
-            y: (B, C', N).
+            x: (B, T, E).
+            y: (B, T, E).
         """
-        C, N = x.shape[1:]
-        values = self.project.bounded()[:C, :C] @ x  # (B, C', N)
-        attended = x @ (y.mT @ values) if N < C else (x @ y.mT) @ values
-        return x + self.gain * attended
+        if self.transposed:
+            alike = self.project(x) @ y.mT  # (B, T, T)
+        else:
+            alike = x @ y.mT @ self.project.bounded()[: x.shape[1], : x.shape[1]]  # (B, T, T)
+        return torch.addcmul(x, self.gain, alike @ x)
 
 
 class Bounded(nn.Module):
@@ -193,3 +195,11 @@ def _around(x: Tensor, kernel: int) -> Tensor:
     side = (kernel - _STRIDE) // 2
     longer: Tensor = F.pad(x, (side, side), mode="circular")
     return longer
+
+
+def _normalised(layer: nn.BatchNorm1d, h: Tensor) -> Tensor:
+    """Each channel normalised, (B, C, n); a single number has no variance, and is taken as in evaluation."""
+    if h.shape[0] * h.shape[2] == 1:
+        return F.batch_norm(h, layer.running_mean, layer.running_var, layer.weight, layer.bias)
+    normalised: Tensor = layer(h)
+    return normalised

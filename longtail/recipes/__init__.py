@@ -10,6 +10,8 @@ from longtail.recipes.depsl import depsl
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.eclare import eclare
+from longtail.recipes.inceptionxml import inceptionxml
+from longtail.recipes.inceptionxml_lf import inceptionxml_lf
 from longtail.recipes.ngame import ngame
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
@@ -27,6 +29,8 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "astec": astec,
     "decaf": decaf,
     "eclare": eclare,
+    "inceptionxml": inceptionxml,
+    "inceptionxml_lf": inceptionxml_lf,
     "renee": renee,
     "dexml": dexml,
 }
@@ -40,6 +44,8 @@ __all__ = [
     "dexml",
     "dpr",
     "eclare",
+    "inceptionxml",
+    "inceptionxml_lf",
     "ngame",
     "ramen",
     "renee",

@@ -57,10 +57,10 @@ def astec(
     Args:
         dataset: its training documents and labels; the test split is not read.
         out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
-        encoder: bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
+        encoder: bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
         fields: the fields of a text that the encoder reads.
-        width: of the vectors of a bag encoder; a transformer has its own.
-        max_length: tokens of a text that a transformer reads.
+        width: of the vectors of a bag encoder, or of words for a convolution; a transformer has its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
@@ -70,7 +70,7 @@ def astec(
         random_negatives: labels (or clusters) drawn at random into each pool, on top of the positives of its rows.
         loss: of both stages: decoupled_softmax, info_nce or sup_con.
         temperature: of the loss.
-        learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
+        learning_rate: of the encoder; 1e-4 for a transformer and 4e-3 for others if left out.
         warmup: steps over which it rises; it falls linearly to 0 after that.
         beam: clusters of labels near to a row whose labels are its shortlist.
         shortlist_negatives: labels of its shortlist that each row draws into a pool.

@@ -58,10 +58,10 @@ def depsl(
     Args:
         dataset: its training documents and labels; the test split is not read.
         out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
-        encoder: bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
+        encoder: bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
         fields: the fields of a text that the encoder reads.
-        width: of the vectors of a bag encoder; a transformer has its own.
-        max_length: tokens of a text that a transformer reads.
+        width: of the vectors of a bag encoder, or of words for a convolution; a transformer has its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.

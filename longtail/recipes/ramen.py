@@ -100,10 +100,10 @@ def ramen(
         hub_degree: nodes with more neighbours than this are left out.
         prune: drop edges whose ends are not similar under the current encoder.
         prune_above: the cosine that an edge must exceed to stay.
-        encoder: bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
+        encoder: bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
         fields: the fields of a text that the encoder reads.
-        width: of the vectors of a bag encoder; a transformer has its own.
-        max_length: tokens of a text that a transformer reads.
+        width: of the vectors of a bag encoder, or of words for a convolution; a transformer has its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         augment: training rows on top, as gandalf, or targets on top, as propagation (the paper's AugGT); with options
             as in propagation:hub=100; see docs/methods/gandalf.md.
@@ -111,7 +111,7 @@ def ramen(
         batch: documents of a batch.
         random_negatives: labels drawn at random into each pool, on top of the positives of its documents.
         loss: of the encoder: triplet, decoupled_softmax, info_nce, sup_con or binary_cross_entropy.
-        learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
+        learning_rate: of the encoder; 1e-4 for a transformer and 4e-3 for others if left out.
         warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
         refresh_from: the first epoch, counted from 0, with batches of near documents or with hard negatives, and with
             pruned graphs.

@@ -84,10 +84,10 @@ def unidec(
     Args:
         dataset: its training documents and labels; the test split is not read.
         out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
-        encoder: bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
+        encoder: bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
         fields: the fields of a text that the encoder reads.
-        width: of the vectors of a bag encoder; a transformer has its own.
-        max_length: tokens of a text that a transformer reads.
+        width: of the vectors of a bag encoder, or of words for a convolution; a transformer has its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
         static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
@@ -108,7 +108,7 @@ def unidec(
         temperature: of the encoder's loss; its own if left out (0.05 for a softmax, 0.1 for triplet).
         classifier_temperature: of the classifiers' loss.
         dropout: share of a document's second view that is dropped in a step.
-        learning_rate: of the encoder; 4e-3 for a bag and 1e-4 for a transformer if left out.
+        learning_rate: of the encoder; 1e-4 for a transformer and 4e-3 for others if left out.
         classifier_learning_rate: of the classifiers.
         warmup: steps over which the learning rate rises; it falls linearly to 0 after that.
         refresh_from: the first epoch, counted from 0, with batches of near documents and with hard negatives.

@@ -50,17 +50,21 @@ def naive_attention(x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, gain
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 7), (3, 7, 5), (2, 7, 2)])
-def test_attention_against_loops_forward_and_gradients(shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "transposed"), [((3, 5, 11), False), ((3, 7, 3), False), ((2, 5, 7), True), ((2, 11, 7), True)]
+)
+def test_attention_against_loops_forward_and_gradients(shape: tuple[int, int, int], transposed: bool) -> None:
     generator = torch.Generator().manual_seed(1)
-    module = Attention(7, generator).double()
+    module = Attention(7, generator, transposed=transposed).double()
     x, y = (torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True) for _ in range(2))
     with torch.no_grad():
         module.gain.fill_(0.3)
     for _ in range(200):
         module.project.bounded()  # the power method is at its end
     module.eval()
-    expected = naive_attention(x, y, module.project.weight, module.gain)
+    sides = (x.mT, y.mT) if transposed else (x, y)
+    expected = naive_attention(*sides, module.project.weight, module.gain)
+    expected = expected.mT if transposed else expected
     torch.testing.assert_close(module(x, y), expected, rtol=1e-8, atol=1e-8)
     weights = torch.randn(shape, generator=generator, dtype=torch.float64)
     inputs = (x, y, module.project.weight, module.gain)
@@ -160,3 +164,10 @@ def test_known_words_start_from_static_vectors(tmp_path: Path) -> None:
     assert model.table[at].tolist() == pytest.approx([1.0] + [0.0] * 7)
     others = torch.arange(len(before)) != at
     assert torch.equal(model.table[others], before[others])
+
+
+@pytest.mark.parametrize("embedding", [8, 24])
+def test_a_batch_of_one_text_can_be_trained_on(embedding: int) -> None:
+    model = encoder(embedding).train()
+    model(tokens(model, ["red fish"]))[0, 0].backward()
+    assert torch.isfinite(model.mix.weight.grad).all()

@@ -235,6 +235,29 @@ def test_frugal_recipes_find_labels_by_text_and_by_examples(data, recipe, option
     assert found["B"] < 100 / GROUP + 10
 
 
+def test_inceptionxml_finds_labels_by_their_examples_alone(data):
+    bundle = recipes.inceptionxml(data.dataset, **SMALL)
+    assert bundle.kinds == ("encoder", "classifier", "fused")
+    for kind in bundle.kinds:
+        found = precision(bundle, data, kind)
+        assert found["A"] > 75, kind  # eight labels share a cluster, and the order of words is drawn
+        assert found["B"] > 90, kind
+        assert found["C"] < 10, kind  # no example
+
+
+def test_inceptionxml_lf_finds_labels_by_text_and_by_examples(data):
+    bundle = recipes.inceptionxml_lf(data.dataset, **SMALL)
+    assert bundle.kinds == ("encoder", "classifier", "fused")
+    for kind in ("classifier", "fused"):
+        found = precision(bundle, data, kind)
+        assert found["A"] > 85, kind
+        assert found["B"] > 85, kind
+        assert found["C"] < 10, kind
+    found = precision(bundle, data, "encoder")
+    assert found["A"] > 85
+    assert found["B"] < 100 / GROUP + 10
+
+
 def test_gandalf_lets_a_recipe_read_the_texts_of_labels(data):
     """Of 300 labels few have an example: the others of block A are found by their text, once it is a training row."""
     few = data.dataset.only_rows(np.sort(np.random.default_rng(0).choice(2000, 200, replace=False)))

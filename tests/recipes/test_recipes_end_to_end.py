@@ -19,7 +19,7 @@ LABELS = ["footwear shoes", "furniture table"]
 @pytest.fixture
 def tiny():
     graph = Graph(
-        Strings.of(["fish one", "two birds"]), csr_of_lists([[0], [1], [0], []], 2), csr_of_lists([[0], [1]], 2)
+        Strings.of(["red shoes", "blue table"]), csr_of_lists([[0], [1], [0], []], 2), csr_of_lists([[0], [1]], 2)
     )
     return replace(Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1]], LABELS), graphs={"kind": graph})
 
@@ -32,9 +32,11 @@ def test_lists_in_ranked_labels_out(tiny):
     assert bundle.predict([]) == []
 
 
+@pytest.mark.parametrize("encoder", ["transformer", "convolution"])
 @pytest.mark.parametrize("recipe", recipes.RECIPES)
-def test_a_run_folder_gives_the_same_model_with_a_transformer(recipe, tiny, tiny_bert, tmp_path):
-    options = {"encoder": str(tiny_bert), "max_length": 16, "epochs": 1, "batch": 2, "random_negatives": 1}
+def test_a_run_folder_gives_the_same_model_with_any_encoder(recipe, encoder, tiny, tiny_bert, tmp_path):
+    options = {"encoder": str(tiny_bert) if encoder == "transformer" else encoder, "max_length": 16, "width": 8}
+    options |= {"epochs": 1, "batch": 2, "random_negatives": 1}
     trained = recipes.RECIPES[recipe](tiny, out=tmp_path / "run", device="cpu", **options)
     opened = load(tmp_path / "run", device="cpu")
     assert opened.recipe == recipe
