@@ -21,14 +21,14 @@ def inceptionxml_lf(
     out: str | Path | Run | None = None,
     encoder: str = "convolution",
     fields: Sequence[str] = ("title",),
-    width: int = 300,
+    width: int = 128,
     max_length: int = 32,
     static_vectors: str | None = None,
     augment: str = "none",
     neighbours: int = 10,
     cluster_size: int = 8,
-    detached_epochs: int = 2,
-    epochs: int = 6,
+    detached_epochs: int = 1,
+    epochs: int = 4,
     batch: int = 256,
     random_negatives: int = 256,
     loss: str = "decoupled_softmax",
@@ -57,7 +57,7 @@ def inceptionxml_lf(
         out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
         encoder: convolution, bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
         fields: the fields of a text that the encoder reads.
-        width: of the vectors of words, a multiple of 4; those of texts are 480 wide for 300. A transformer has its own.
+        width: of the vectors of words, a multiple of 4; those of texts are 160 wide for 128. A transformer has its own.
         max_length: words of a text that are read, or tokens by a transformer.
         static_vectors: an .npy file of word vectors that the encoder starts from, with its words in a .txt beside it.
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
