@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -30,11 +30,8 @@ from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
 _FORMAT = 3
 _BLOCK = 8_192  # texts predicted at a time
-_ENCODERS: Mapping[str, type[BagEncoder | ConvolutionEncoder | TransformerEncoder]] = {
-    "bag": BagEncoder,
-    "convolution": ConvolutionEncoder,
-    "transformer": TransformerEncoder,
-}
+_Encoders: TypeAlias = Mapping[str, type[BagEncoder | ConvolutionEncoder | TransformerEncoder]]
+_ENCODERS: _Encoders = {"bag": BagEncoder, "convolution": ConvolutionEncoder, "transformer": TransformerEncoder}
 
 
 class Prediction(NamedTuple):

@@ -50,7 +50,7 @@ def inceptionxml_lf(
     Source: InceptionXML-LF (Kharbanda, the thesis, chapter 1, section 1.4): InceptionXML+ with what DECAF and ECLARE
     add to Astec. The vector of a label is the embedding of its text, plus the vector of its cluster, plus one of its
     own; labels are clustered by their texts and documents, and by those of their neighbours in a graph of labels.
-    Departures and their measurements: docs/methods/inceptionxml.md.
+    Departures and their measurements: docs/methods/inceptionxml_lf.md.
 
     Args:
         dataset: its training documents and labels; the test split is not read.
