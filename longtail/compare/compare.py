@@ -48,8 +48,7 @@ def compare(
         methods: what to compare; differences are taken to the first.
         out: the folder of the comparison. Only one process at a time works in it; others wait.
         seeds: runs of each method, with the seeds 0, 1, and so on; a method without random numbers runs once.
-        budget: seconds after which a run is stopped; its method is reported as stopped, and a larger budget continues
-            it.
+        budget: seconds after which a run is stopped and reported as that; a larger budget continues it.
         peer_python: an interpreter that has the packages of the peers among the methods.
         console: where progress is shown, that of the training processes included; None shows nothing.
 
@@ -72,29 +71,22 @@ def compare(
         must_agree(job, hashes)
     must_be_there([job.method.recipe for job in jobs if job.method.peer and not job.done()], peer_python)
     start = about(dataset, hashes, judge) | {"budget": budget}
-    failed: dict[str, dict[str, str]] = {}
-    stopped: dict[str, dict[str, str]] = {}
-    unfinished = {"failed": failed, "stopped": stopped}
+    unfinished: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "stopped": {}}
     rows: dict[str, Row] = {}
     results: dict[str, Any] = {}
     with _alone(out, say) as lock:
         process = Process(lock, quiet=console is None, budget=budget)
         for number, job in enumerate(jobs, 1):
             label = job.method.label
-            if not job.done() and label not in failed and label not in stopped:
+            if not job.done() and not any(label in of for of in unfinished.values()):
                 say.rule(f"{number} of {len(jobs)}: {label}, seed {job.seed}", style="dim")
                 try:
-                    process.must_be_left(job.folder)
-                    if job.method.peer:
-                        run_peer(job, dataset, peer_python, process=process)
-                    else:
-                        train(job, process=process)
-                        predict(job, judge.test)
+                    _run(job, dataset, judge, peer_python, process)
                 except OverBudget as error:
-                    stopped[label] = {str(job.seed): f"{error}{reached(job.folder)}"}
+                    unfinished["stopped"][label] = {str(job.seed): f"{error}{reached(job.folder)}"}
                     say.print(f"{label} stopped: {error}", style="yellow", markup=False, highlight=False)
                 except LongtailError as error:
-                    failed[label] = {str(job.seed): str(error)}
+                    unfinished["failed"][label] = {str(job.seed): str(error)}
                     say.print(f"{label} failed: {error}", style="red", markup=False, highlight=False)
                 results = _results(jobs, judge, rows, results)
                 _write(out, start | results | unfinished, rows, dataset, judge)
@@ -104,6 +96,16 @@ def compare(
 
 def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
     return Job(method, seed, data, out / "runs" / method.folder / f"seed-{seed}")
+
+
+def _run(job: Job, dataset: Dataset, judge: Judge, peer_python: str, process: Process) -> None:
+    """Train what is not trained, and keep what it predicts."""
+    process.must_be_left(job.folder)
+    if job.method.peer:
+        run_peer(job, dataset, peer_python, process=process)
+    else:
+        train(job, process=process)
+        predict(job, judge.test)
 
 
 def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row], before: Mapping[str, Any]) -> dict[str, Any]:
