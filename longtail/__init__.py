@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail import recipes
-    from longtail.bundle import Bundle, Prediction, load
+    from longtail.bundle import Bundle, load
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
+    from longtail.topk import Prediction
 
 # Threads that wait for work should sleep, not spin: spinning makes a step some ten times as slow as soon as another
 # process wants a core. OpenMP reads this when PyTorch is first imported.
@@ -23,7 +24,7 @@ _HOMES = {
     "Bundle": "longtail.bundle",
     "Dataset": "longtail.data.dataset",
     "LongtailError": "longtail.errors",
-    "Prediction": "longtail.bundle",
+    "Prediction": "longtail.topk",
     "load": "longtail.bundle",
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,38 +16,21 @@ from safetensors.numpy import save_file
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import token_table
+from longtail.data.writing import read_labels, write_labels
 from longtail.errors import BadInput
 from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
-from longtail.models.bag import BagEncoder
-from longtail.models.convolution import ConvolutionEncoder
 from longtail.models.encoder import Encoder, embed
+from longtail.models.folder import Modules
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import taught
-from longtail.models.transformer import TransformerEncoder
+from longtail.models.linked import Linked, with_one
 from longtail.search.exact import Exact
 from longtail.search.fuse import Fusion
-from longtail.topk import AnyArray, FloatArray, IntArray, TopK
+from longtail.search.product import Product
+from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
 
-_FORMAT = 3
+_FORMATS = (3, 4)  # that are read, the last of which is written; 3 knew no linker
 _BLOCK = 8_192  # texts predicted at a time
-_Encoders: TypeAlias = Mapping[str, type[BagEncoder | ConvolutionEncoder | TransformerEncoder]]
-_ENCODERS: _Encoders = {"bag": BagEncoder, "convolution": ConvolutionEncoder, "transformer": TransformerEncoder}
-
-
-class Prediction(NamedTuple):
-    """One ranked label of a text.
-
-    Attributes:
-        id: of the label, in [0, L).
-        uid: its identifier in the data set, or an empty string.
-        text: its title.
-        score: higher is better; comparable within one text and one score kind.
-    """
-
-    id: int
-    uid: str
-    text: str
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +48,7 @@ class Bundle:
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
             ``combined``, the sum of the cosines of both, exists where it is given.
+        linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
     """
 
     recipe: str
@@ -75,21 +59,29 @@ class Bundle:
     fusion: Fusion | None
     device: torch.device
     heads: TwoHeads | None = None
+    linked: Linked | None = None
     _indexes: dict[str, Exact] = field(default_factory=dict, repr=False)
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The score kinds, the best one last: encoder, classifier, combined, fused."""
-        derived = {"combined": self.heads is not None, "fused": self.fusion is not None}
-        return (*self.vectors, *(kind for kind, there in derived.items() if there))
+        """The score kinds, the best one last: plain, encoder, classifier, combined, product, fused."""
+        linked = self.linked is not None
+        derived = {"combined": self.heads is not None, "product": linked and "classifier" in self.vectors}
+        derived["fused"] = self.fusion is not None
+        return (*(("plain",) if linked else ()), *self.vectors, *(kind for kind, there in derived.items() if there))
 
     @property
     def width(self) -> int:
         """The width of a document's vector, before the 1 that `encode` puts at its end."""
-        return (self.heads or self.encoder).width
+        return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
 
-    def index(self, kind: str) -> Exact:
+    def index(self, kind: str) -> Exact | Product:
         """The index of a score kind, built at its first use."""
+        if kind == "product" and kind in self.kinds:
+            return Product(self._exact("classifier"), self.vectors["encoder"])
+        return self._exact(kind)
+
+    def _exact(self, kind: str) -> Exact:
         if kind not in self._indexes:
             self._indexes[kind] = Exact(self.table(kind), device=self.device)
         return self._indexes[kind]
@@ -100,10 +92,9 @@ class Bundle:
         Raises:
             BadInput: the model has no such score kind.
         """
-        if kind not in self.kinds:
-            raise BadInput(
-                "kind", f"expected one of {', '.join(self.kinds)}, found {kind}", remedy="choose one of those"
-            )
+        known = [name for name in self.kinds if name != "product"]  # it has an index, and no table
+        if kind not in known:
+            raise BadInput("kind", f"expected one of {', '.join(known)}, found {kind}", remedy="choose one of those")
         vectors = {name: table[ids] for name, table in self.vectors.items()}
         if kind == "combined":
             z = vectors["encoder"]
@@ -113,24 +104,36 @@ class Bundle:
             assert self.fusion is not None
             fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
             return fusion.table([(table, self._columns(name)) for name, table in vectors.items()], self.width)
-        return vectors[kind]
+        return vectors["encoder" if kind == "plain" else kind]
 
     def _columns(self, kind: str) -> slice:
         """The columns of a document's vector that a score kind reads."""
-        if kind in self.vectors:
-            start = self.vectors["encoder"].shape[1] if kind == "classifier" and self.heads is not None else 0
-            return slice(start, start + self.vectors[kind].shape[1])
-        return slice(0, self.width + (kind == "fused"))
+        if kind in ("combined", "fused"):
+            return slice(0, self.width + (kind == "fused"))
+        second = kind != "plain" if self.linked is not None else kind == "classifier" and self.heads is not None
+        start = self.vectors["encoder"].shape[1] if second else 0
+        return slice(start, start + self.vectors[kind if kind in self.vectors else "encoder"].shape[1])
 
     def queries(self, vectors: FloatArray, kind: str) -> FloatArray:
         """The (n, W) float32 queries of an index of ``table(kind)``, for vectors from `encode`."""
         return vectors[:, self._columns(kind)]
 
-    def encode(self, texts: Texts) -> FloatArray:
-        """The float32 vectors of n texts, (n, width + 1): the view of each head, one after the other, and a 1."""
+    def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
+        """The float32 vectors of n texts, (n, width + 1): what kinds read, one after the other, and a 1.
+
+        Args:
+            texts: n texts.
+            links: (n, K) nodes of each, padded with -1, for a model with a linker; those that it finds if left out.
+        """
+        x = self._embed(texts)
+        if self.linked is not None:
+            links = self.linked.find(texts, x, self.encoder).ids if links is None else links
+            x = np.concatenate([x, self.linked.enrich(texts, x, links, self._embed)], axis=1)
+        return with_one(x)
+
+    def _embed(self, texts: Texts) -> FloatArray:
         encoder = self.heads or self.encoder
-        table = token_table(texts, self.fields, encoder.tokenizer)
-        return np.pad(embed(encoder, table, device=self.device), ((0, 0), (0, 1)), constant_values=1)
+        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
         """The same model over m labels that it was not trained with.
@@ -226,41 +229,44 @@ class Bundle:
             for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
         ]
 
-    def save(self, folder: Path) -> None:
-        """Write the model into a new folder, which appears whole or not at all."""
+    def save(self, folder: Path, *, encoder: bool = True) -> None:
+        """Write the model into a new folder, which appears whole or not at all.
+
+        Args:
+            folder: to make.
+            encoder: whether to write the encoder; a linker leaves it to the model around it where they share one.
+        """
         arrays = self.per_label() | ({} if self.fusion is None else {"fusion": self.fusion.weights})
         with new_folder(folder) as path:
-            (path / "encoder").mkdir()
-            self.encoder.save(path / "encoder")
-            if self.heads is not None:
-                self.heads.save(path)
+            modules = Modules(self.encoder, self.heads, None if self.linked is None else self.linked.enrichment)
+            card = self._card() | modules.save(path, encoder=encoder)
+            if self.linked is not None:
+                linker = self.linked.linker
+                linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
             save_file(
                 {name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / "labels.safetensors"
             )
-            with (path / "labels.jsonl").open("w", encoding="utf-8") as file:
-                for uid, title in zip(self.labels.uids, self.labels.fields["title"], strict=True):
-                    file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
-            write_json(path / "bundle.json", self._card() | {"sha256": hashes(path)})
+            write_labels(path / "labels.jsonl", self.labels)
+            write_json(path / "bundle.json", card | {"sha256": hashes(path)})
 
     def _card(self) -> dict[str, Any]:
         return {
-            "format": _FORMAT,
+            "format": _FORMATS[-1],
             "recipe": self.recipe,
-            "encoder": next(name for name, kind in _ENCODERS.items() if isinstance(self.encoder, kind)),
             "fields": list(self.fields),
             "labels": len(self.labels),
-            "width": self.encoder.width,
             "kinds": list(self.kinds),
-            "projection": None if self.heads is None else self.heads.projection,
+            "links": self.linked and self.linked.most,
         }
 
     @classmethod
-    def load(cls, folder: Path, *, device: torch.device) -> Bundle:
+    def load(cls, folder: Path, *, device: torch.device, encoder: Encoder | None = None) -> Bundle:
         """Open a saved model.
 
         Args:
             folder: what `save` wrote.
             device: where it is to run.
+            encoder: of the model, if it was saved without.
 
         Label vectors are memory-mapped: processes that serve one model share them.
 
@@ -271,31 +277,25 @@ class Bundle:
         if not path.is_file():
             raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
         card = json.loads(path.read_text(encoding="utf-8"))
-        if card["format"] != _FORMAT:
-            raise BadInput(
-                path, f"expected format {_FORMAT}, found {card['format']}", remedy="use the longtail that wrote it"
-            )
+        if card["format"] not in _FORMATS:
+            problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
+            raise BadInput(path, problem, remedy="use the longtail that wrote it")
         check_hashes(folder, card["sha256"])
         arrays = map_arrays(folder / "labels.safetensors")
-        labels = _read_labels(folder / "labels.jsonl")
+        labels = read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
-        encoder = _ENCODERS[card["encoder"]].load(folder / "encoder")
-        heads = None if card["projection"] is None else TwoHeads.load(folder, encoder, card["projection"]).to(device)
+        encoder, heads, enrichment = Modules.load(folder, card, encoder, device)
+        linked = None
+        if card.get("links") is not None:
+            linker = cls.load(folder / "linker", device=device, encoder=encoder)
+            linked = Linked(linker, card["links"], enrichment)
         width = encoder.width if heads is None else heads.text.width
         for name, array in vectors.items():
             if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        return cls(
-            card["recipe"], encoder.to(device).eval(), tuple(card["fields"]), labels, vectors, fusion, device, heads
-        )
-
-
-def _read_labels(path: Path) -> Texts:
-    with path.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    return Texts.of([row["text"] for row in rows], uids=[row["uid"] for row in rows])
+        return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device, heads, linked)
 
 
 def load(run: str | Path, *, device: str = "auto") -> Bundle:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,22 @@ IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
 BoolArray = npt.NDArray[np.bool_]
 AnyArray: TypeAlias = npt.NDArray[Any]
+
+
+class Prediction(NamedTuple):
+    """One ranked label of a text.
+
+    Attributes:
+        id: of the label, in [0, L).
+        uid: its identifier in the data set, or an empty string.
+        text: its title.
+        score: higher is better; comparable within one text and one score kind.
+    """
+
+    id: int
+    uid: str
+    text: str
+    score: float
 
 
 @dataclass(frozen=True, slots=True)

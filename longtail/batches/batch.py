@@ -54,6 +54,26 @@ class Anchors:
 
 
 @dataclass(frozen=True, slots=True)
+class Links:
+    """The nodes that enrich the documents of a batch, each once, and which document has which.
+
+    Attributes:
+        node_ids: (A,) int64 in [0, M), ascending, each once.
+        places: (B, K) int64 in [0, A): the nodes of each document, and -1 behind the last of them.
+        nodes: their tokens; None where nodes have vectors of their own.
+    """
+
+    node_ids: Tensor
+    places: Tensor
+    nodes: Tokens | None
+
+    def to(self, device: torch.device) -> Links:
+        """The same on a device."""
+        nodes = None if self.nodes is None else self.nodes.to(device)
+        return Links(self.node_ids.to(device), self.places.to(device), nodes)
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """B documents and the pool of P labels that they are scored against.
 
@@ -66,6 +86,7 @@ class Batch:
         targets: (B, P) float32 in [0, 1]: every true pair inside the pool, sampled or not.
         mask: (B, P) bool, False on filtered pairs: no reward and no penalty.
         graphs: a pool of nodes for each metadata graph, by its name; empty where no graph is used.
+        links: the nodes that documents are enriched with; None where they are not.
     """
 
     rows: Tensor
@@ -75,6 +96,7 @@ class Batch:
     targets: Tensor
     mask: Tensor
     graphs: Mapping[str, Anchors] = field(default_factory=dict)
+    links: Links | None = None
 
     @property
     def nodes(self) -> list[Tokens]:
@@ -91,6 +113,7 @@ class Batch:
             self.targets.to(device),
             self.mask.to(device),
             {name: anchors.to(device) for name, anchors in self.graphs.items()},
+            None if self.links is None else self.links.to(device),
         )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from longtail.batches.batch import Batch, entries_in_pool
+from longtail.batches.linked import LinkedNodes
 from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Draw, Sampler
@@ -38,6 +39,7 @@ class Loader:
         labels: the tokens of labels, or None where labels have vectors of their own.
         seed: of the pools.
         graphs: draw the anchors of a batch from metadata graphs, by name; they leave everything else of it as it is.
+        links: draw the nodes that documents are enriched with, or None; they too leave everything else as it is.
         workers: threads that make batches ahead of the training step (the work is done in NumPy, outside Python's
             lock for most of it).
         rank: which of ``world`` processes this is; it sees every ``world``-th batch.
@@ -51,6 +53,7 @@ class Loader:
     labels: Source | None
     seed: int
     graphs: Mapping[str, Neighbours] = field(default_factory=dict)
+    links: LinkedNodes | None = None
     workers: int = 1
     rank: int = 0
     world: int = 1
@@ -88,6 +91,9 @@ class Loader:
             name: graph(draw.rows, label_ids, targets, np.random.default_rng([self.seed, epoch, step, self.rank, 3, i]))
             for i, (name, graph) in enumerate(self.graphs.items())
         }
+        links = None
+        if self.links is not None:
+            links = self.links(draw.rows, np.random.default_rng([self.seed, epoch, step, self.rank, 4]))
         return Batch(
             rows=torch.from_numpy(draw.rows),
             documents=self.documents(draw.rows),
@@ -96,4 +102,5 @@ class Loader:
             targets=torch.from_numpy(targets),
             mask=torch.from_numpy(mask),
             graphs=graphs,
+            links=links,
         )

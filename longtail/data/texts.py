@@ -167,3 +167,19 @@ class TextsCollector:
         columns = {key: column.strings() for key, column in self._columns.items()}
         uids = columns.pop("uid")
         return Texts(uids, {key: column for key, column in columns.items() if key == "title" or len(column.blob)})
+
+
+def appended(texts: Texts, links: IntArray, nodes: Strings) -> Texts:
+    """Texts with those of the nodes that they are linked to behind their titles.
+
+    Args:
+        texts: n texts.
+        links: (n, K) ids in [0, M), padded with -1.
+        nodes: M texts.
+    """
+    found = {i: nodes[i] for i in np.unique(links).tolist() if i >= 0}
+    titles = (
+        " ".join([title, *(found[i] for i in row if i >= 0)])
+        for title, row in zip(texts.fields["title"], links.tolist(), strict=True)
+    )
+    return Texts(texts.uids, {**texts.fields, "title": Strings.of(titles)})

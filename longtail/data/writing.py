@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.texts import Texts
 from longtail.files import replacing
 
 
@@ -51,3 +52,17 @@ def write_pairs(path: Path, pairs: CSR) -> None:
     """Write a filter file."""
     rows = row_of_entry(pairs)
     write_lines(path, (f"{i} {j}" for i, j in zip(rows.tolist(), pairs.indices.tolist(), strict=True)))
+
+
+def write_labels(path: Path, labels: Texts) -> None:
+    """Write uids and titles as JSON lines."""
+    with path.open("w", encoding="utf-8") as file:
+        for uid, title in zip(labels.uids, labels.fields["title"], strict=True):
+            file.write(json.dumps({"uid": uid, "text": title}, ensure_ascii=False) + "\n")
+
+
+def read_labels(path: Path) -> Texts:
+    """Read what `write_labels` wrote."""
+    with path.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    return Texts.of([row["text"] for row in rows], uids=[row["uid"] for row in rows])

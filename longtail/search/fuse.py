@@ -41,7 +41,7 @@ class Candidates:
         """
         ids = np.sort(np.concatenate([top.ids for top in tops], axis=1), axis=1)
         ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
-        scores = [_pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
+        scores = [pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
         return cls(ids, np.stack(scores), _is_true(truth, ids))
 
     def fold(self, i: int) -> Candidates:
@@ -113,7 +113,7 @@ def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
     return _fit(candidates, frequency) if learned >= max(alone) else parts[int(np.argmax(alone))]
 
 
-def _pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
+def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
     """Inner products of each query with its candidates: (n, C) for queries (n, D), a table (L, D) and ids (n, C)."""
     scores = np.empty(ids.shape, np.float32)
     for at in range(0, len(ids), 256):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from longtail.bundle import Bundle
 from longtail.data.texts import Strings, Texts
+from longtail.errors import BadInput
 from longtail.serve.parts import Label, View
 from longtail.topk import FloatArray, TopK
 
@@ -52,6 +53,51 @@ def explain(view: View, text: dict[str, str], ranked: Sequence[Label], kind: str
     return [
         Explained({name: values[i] for name, values in whole.items()}, list(zip(pieces, lost, strict=True)))
         for i, lost in enumerate((scores[0] - scores[1:]).T.tolist())
+    ]
+
+
+class Node(NamedTuple):
+    """A node that a document was linked to.
+
+    Attributes:
+        id: of the node, in [0, M).
+        text: of the node.
+        score: that the linker gave it.
+        weight: that the combiner gave it; the weights of a document's nodes sum to 1. None where it has no weights.
+    """
+
+    id: int
+    text: str
+    score: float
+    weight: float | None
+
+
+def linked_nodes(bundle: Bundle, given: Sequence[Mapping[str, str]]) -> list[list[Node]]:
+    """The nodes that enrich each of n texts, best first.
+
+    Args:
+        bundle: has a linker.
+        given: the texts, each by field.
+
+    Raises:
+        BadInput: the model links no documents.
+    """
+    linked = bundle.linked
+    if linked is None:
+        raise BadInput("--explain", f"a model of {bundle.recipe} links no documents to nodes", remedy="leave it out")
+    columns = {name: Strings.of(text.get(name, "") for text in given) for name in bundle.fields}
+    texts = Texts(Strings.of([""] * len(given)), columns)
+    x = bundle.queries(bundle.encode(texts, np.zeros((len(texts), 0), np.int64)), "plain")
+    top = linked.find(texts, x, bundle.encoder)
+    weights = None if linked.enrichment is None else linked.enrichment.enrich(x, top.ids)[1]
+    titles = linked.linker.labels.fields["title"]
+    return [
+        [
+            Node(node, titles[node], score, None if weights is None else float(weights[i, j]))
+            for j, (node, score) in enumerate(zip(ids, scores, strict=True))
+            if node >= 0
+        ]
+        for i, (ids, scores) in enumerate(zip(top.ids.tolist(), top.scores.tolist(), strict=True))
     ]
 
 

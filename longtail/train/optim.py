@@ -23,6 +23,8 @@ class AdamW(torch.optim.Optimizer):
         betas: decay of the two moments.
         epsilon: added to the root of the second moment.
         weight_decay: decoupled from the gradient.
+        row_wise: keep one second moment a row of a table with row gradients (the mean over the row), and not one a
+            number: a third less memory for the table and its moments. A group may set it for itself.
     """
 
     def __init__(
@@ -33,8 +35,10 @@ class AdamW(torch.optim.Optimizer):
         betas: tuple[float, float] = (0.9, 0.999),
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
+        row_wise: bool = False,
     ) -> None:
         defaults = {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": weight_decay, "fused": True}
+        defaults["row_wise"] = row_wise
         super().__init__(parameters, defaults)
 
     @torch.no_grad()
@@ -48,7 +52,9 @@ class AdamW(torch.optim.Optimizer):
                 state = self.state[parameter]
                 if not state:
                     state["step"] = torch.zeros((), device=parameter.device)
-                    state["exp_avg"], state["exp_avg_sq"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+                    row_wise = group["row_wise"] and parameter.grad.is_sparse
+                    state["exp_avg"] = torch.zeros_like(parameter)
+                    state["exp_avg_sq"] = torch.zeros_like(parameter[:, :1] if row_wise else parameter)
                 state["step"] += 1
                 tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])
                 if parameter.grad.is_sparse:
@@ -91,6 +97,21 @@ def _update_rows(
     parts = zip(torch.split(gradient.indices()[0], some), torch.split(gradient.values(), some), strict=True)
     for ids, values in parts:
         parameter, *moments = (tensor.index_select(0, ids) for tensor in (table, first, second))
-        _update([(parameter, values.contiguous(), *moments, step)], group)
+        if second.shape == table.shape:
+            _update([(parameter, values.contiguous(), *moments, step)], group)
+        else:
+            _update_row_wise(parameter, values, moments[0], moments[1], float(step), group)
         for tensor, part in zip((table, first, second), (parameter, *moments), strict=True):
             tensor.index_copy_(0, ids, part)
+
+
+def _update_row_wise(
+    rows: Tensor, gradient: Tensor, first: Tensor, second: Tensor, step: float, group: dict[str, Any]
+) -> None:
+    """Update rows (U, D) and their moments, (U, D) and (U, 1), in place: AdamW with g^2 replaced by its row's mean."""
+    beta1, beta2 = group["betas"]
+    rows.mul_(1 - group["lr"] * group["weight_decay"])
+    first.lerp_(gradient, 1 - beta1)
+    second.lerp_(gradient.square().mean(1, keepdim=True), 1 - beta2)
+    roots = second.div(1 - beta2**step).sqrt_().add_(group["eps"])  # (U, 1)
+    rows.addcdiv_(first, roots.expand_as(first), value=-group["lr"] / (1 - beta1**step))

@@ -13,6 +13,7 @@ from torch import Tensor
 from longtail.data.sparse import csr
 from longtail.losses import Loss, chunked
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
+from longtail.losses.calibration import calibration
 from longtail.losses.contrastive import probabilistic_contrastive
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
 from longtail.losses.targets import SparseTargets
@@ -34,6 +35,11 @@ def over_all_labels(loss: Callable[..., Tensor]) -> Loss:
     return of_scores
 
 
+def calibrated(scores: Tensor, targets: Tensor, mask: Tensor, **options: Any) -> Tensor:
+    """`calibration` against a document that scores every label 0."""
+    return calibration(scores, targets, mask, plain=torch.zeros_like(scores), **options)
+
+
 BY_POSITIVES: dict[str, Loss] = {
     "info_nce": info_nce,
     "sup_con": sup_con,
@@ -43,6 +49,8 @@ BY_POSITIVES: dict[str, Loss] = {
     "triplet, included": partial(triplet, satisfied="included"),
     "triplet, 2 positives": partial(triplet, positives=2, negatives=5, margin=0.2),
     "triplet, all negatives": partial(triplet, negatives=100),
+    "calibration": calibrated,
+    "calibration, all labels": partial(calibrated, most=None),
     "chunked sup_con": over_all_labels(chunked.sup_con),
     "chunked decoupled_softmax": over_all_labels(chunked.decoupled_softmax),
 }

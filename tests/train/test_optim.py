@@ -163,3 +163,29 @@ def test_the_state_comes_back() -> None:
     run(second, resumed, range(2, 5))
     for one, other in zip(through, second, strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_one_second_moment_a_row_is_the_mean_over_the_row(at_once: int, weight_decay: float) -> None:
+    table = nn.Parameter(numbers(V, D))
+    optimizer = AdamW([{"params": [table], "row_wise": True}], 0.02, epsilon=1e-6, weight_decay=weight_decay)
+    value, first, second = numbers(V, D), torch.zeros(V, D), torch.zeros(V)
+    for step, (ids, gradient) in enumerate(row_gradients(8), 1):
+        table.grad = sparse(ids, gradient.clone())
+        optimizer.step()
+        for i, g in zip(ids.tolist(), gradient, strict=True):
+            first[i] = 0.9 * first[i] + 0.1 * g
+            second[i] = 0.999 * second[i] + 0.001 * (g * g).mean()
+            root = (second[i] / (1 - 0.999**step)).sqrt() + 1e-6
+            value[i] = value[i] * (1 - 0.02 * weight_decay) - 0.02 * (first[i] / (1 - 0.9**step)) / root
+    torch.testing.assert_close(table.detach(), value, rtol=1e-5, atol=1e-6)
+    assert optimizer.state[table]["exp_avg_sq"].shape == (V, 1)
+
+
+def test_a_dense_parameter_keeps_all_second_moments() -> None:
+    ours, theirs = nn.Parameter(numbers(3, 5)), nn.Parameter(numbers(3, 5))
+    for parameter, row_wise in ((ours, True), (theirs, False)):
+        optimizer = AdamW([parameter], 0.02, row_wise=row_wise)
+        parameter.grad = numbers(3, 5, seed=1)
+        optimizer.step()
+    assert torch.equal(ours, theirs)
