@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings, Texts
 
 GROUP = 4  # labels of block B that share one text
+NODES = 3  # nodes of a label in `planted_links`
 _SYLLABLES = [consonant + vowel for consonant in "bdfghjklmnprstvz" for vowel in "aeiou"]
 
 
@@ -181,3 +183,71 @@ def _split(documents: Sequence[_Document], labels: int, side: str) -> Split:
     uids = [f"label-{d.itself[0]}" if d.itself else f"{side}-{i}" for i, d in enumerate(documents)]
     targets = csr_of_lists([document.labels for document in documents], labels)
     return Split(Texts.of(texts, uids=uids), targets, csr_of_lists([d.itself for d in documents], labels))
+
+
+def planted_links(
+    seed: int, *, documents: int = 2000, test_documents: int = 400, labels: int = 160, wrong_links: float = 0.0
+) -> Planted:
+    """Make a planted data set in which the nodes that a document is linked to say what its text cannot.
+
+    Words are made up as in `planted`. A label has `NODES` nodes of its own in the graph ``kin``, whose texts say
+    nothing of it; its documents are linked to all of them.
+
+    - **Block A**, half of the labels: the text of a label is 4 words of its topic, and finds it.
+    - **Block D**, the other half: a label has a vocabulary of 6 words, which its text does not share. Half of the
+      block's training documents speak in the vocabulary, and no label of theirs is known. The other half have the
+      label, and say nothing but common words. Test documents speak in the vocabulary and have the label. So there is a
+      way from their text to the nodes, and from the nodes to the label, but none from text: no training document with a
+      word of theirs has a label at all.
+
+    30 % of the training documents are of block A and 70 % of D; test documents half and half.
+
+    Args:
+        seed: of everything.
+        documents: training documents, N, at least 2 L.
+        test_documents: of the same blocks.
+        labels: L, at least 4.
+        wrong_links: share in [0, 1] of the links that are replaced by links to random nodes.
+    """
+    rng = np.random.default_rng(seed)
+    half = labels // 2
+    words = iter(_made_up_words(rng, 20 * labels + 50))
+
+    def draw(vocabulary: Sequence[str], n: int) -> list[str]:
+        return [vocabulary[i] for i in rng.choice(len(vocabulary), n, replace=False)]
+
+    common, topics, spoken = list(islice(words, 50)), *([list(islice(words, 6)) for _ in range(half)] for _ in "AD")
+    texts = [*(topic[:4] for topic in topics), *(list(islice(words, 4)) for _ in range(half))]
+    nodes = [list(islice(words, 3)) for _ in range(2 * half * NODES)]
+
+    def linked(label: int) -> list[int]:
+        right = range(NODES * label, NODES * (label + 1))
+        return sorted({int(rng.integers(len(nodes))) if rng.random() < wrong_links else node for node in right})
+
+    def block_a(i: int) -> _Document:
+        return _Document("A", draw(topics[i % half], 4) + draw(common, 2), [i % half], [], linked(i % half))
+
+    def block_d(i: int, *, train: bool) -> _Document:
+        label = i // 2 % half
+        if train and i % 2:
+            return _Document("D", draw(common, 6), [half + label], [], linked(half + label))
+        targets = [] if train else [half + label]
+        return _Document("D", draw(spoken[label], 4) + draw(common, 2), targets, [], linked(half + label))
+
+    of_a, test_a = documents * 3 // 10, test_documents // 2
+    train = [block_a(i) for i in range(of_a)] + [block_d(i, train=True) for i in range(documents - of_a)]
+    test = [block_a(i) for i in range(test_a)] + [block_d(2 * i, train=False) for i in range(test_documents - test_a)]
+    train, test = ([made[i] for i in rng.permutation(len(made))] for made in (train, test))
+    edges = csr_of_lists([document.nodes for document in train], len(nodes))
+    graph = Graph(Strings.of(map(" ".join, nodes)), edges, None)
+    dataset = Dataset(
+        name="planted links",
+        train=_split(train, 2 * half, "train"),
+        labels=Texts.of([" ".join(text) for text in texts], uids=[f"label-{i}" for i in range(2 * half)]),
+        test=_split(test, 2 * half, "test"),
+        graphs={"kin": graph},
+        propensity=Propensity(0.55, 1.5),
+        licence="CC0-1.0",
+        description="Made-up words whose right labels are known by construction.",
+    )
+    return Planted(dataset, np.array([document.block for document in test]))

@@ -13,6 +13,7 @@ from longtail.recipes.eclare import eclare
 from longtail.recipes.inceptionxml import inceptionxml
 from longtail.recipes.inceptionxml_lf import inceptionxml_lf
 from longtail.recipes.ngame import ngame
+from longtail.recipes.oak import oak
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
@@ -22,6 +23,7 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "unidec": unidec,
     "depsl": depsl,
     "ramen": ramen,
+    "oak": oak,
     "ngame": ngame,
     "ance": ance,
     "dpr": dpr,
@@ -47,6 +49,7 @@ __all__ = [
     "inceptionxml",
     "inceptionxml_lf",
     "ngame",
+    "oak",
     "ramen",
     "renee",
     "siamesexml",

@@ -136,8 +136,12 @@ class Text:
 
 def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
     """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
-    rows = min(5000, round(share * len(dataset.train)))
-    return dataset.holdout(rows_at_random(len(dataset.train), rows, seed))
+    return dataset.holdout(rows_held_out(dataset, share, seed))
+
+
+def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
+    """The rows that `hold_out` takes."""
+    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
 def read_text(
@@ -206,6 +210,7 @@ def train_classifiers(
     start: FloatArray,
     loss: Loss,
     *,
+    stage: str = "classifiers",
     epochs: int,
     batch: int,
     random_negatives: int,
@@ -217,11 +222,12 @@ def train_classifiers(
     """Train one vector a label on a frozen encoder. Source: NGAME (Dahiya et al., 2023), section 3.3 (stage M2).
 
     Args:
-        run: keeps the stage ``classifiers``.
+        run: keeps the stage.
         split: N training documents.
         documents: (N, D) their vectors under the frozen encoder.
         start: (L, D) where the classifiers start: the embeddings of the labels' texts.
         loss: of cosines.
+        stage: its name in the run.
         epochs: passes over the documents.
         batch: documents of a batch; its pool holds all their positives.
         random_negatives: labels drawn at random into each pool.
@@ -249,7 +255,7 @@ def train_classifiers(
         batches,
         optimizer,
         run=run,
-        stage="classifiers",
+        stage=stage,
         modules={"classifiers": classifiers},
         epochs=epochs,
         seed=seed,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from longtail.data.sparse import CSR
-from longtail.data.synthetic import GROUP, Planted, planted
+from longtail.data.synthetic import GROUP, NODES, Planted, planted, planted_links
 from longtail.data.texts import Strings, Texts
 
 
@@ -165,3 +165,51 @@ def test_too_few_to_plant(sizes: tuple[int, int, int]) -> None:
     labels, documents, tests = sizes
     with pytest.raises(ValueError, match="too few"):
         planted(0, labels=labels, documents=documents, test_documents=tests)
+
+
+@pytest.fixture(scope="module")
+def linked() -> Planted:
+    return planted_links(0)
+
+
+def test_the_block_of_links_is_found_by_nodes_alone(linked: Planted) -> None:
+    data, half = linked.dataset, len(linked.dataset.labels) // 2
+    assert data.test is not None
+    edges = data.graphs["kin"].train
+    assert edges is not None
+    train, test, labels = words(data.train.documents), words(data.test.documents), words(data.labels)
+    common = set.intersection(*(set().union(*texts) for texts in (train, test))) - set().union(*labels)
+    common = {word for word in common if sum(word in text for text in train) > len(train) / 100}
+    targets, of_d = data.train.targets, linked.blocks == "D"
+    assert of_d.mean() == 0.5
+    with_label = np.flatnonzero(np.diff(targets.indptr) > 0)
+    said = set().union(*(train[i] for i in with_label)) - common
+    for text, label in zip(test, data.test.targets.indices, strict=True):
+        assert (label >= half) == (not (text - common) & said)  # no labelled document has a word of block D's
+        assert bool((text - common) & labels[label]) == (label < half)
+    for i, row in enumerate(ids(edges)):
+        (topic,) = {node // NODES for node in row}
+        assert len(row) == NODES
+        if i in with_label:
+            assert ids(targets)[i] == {topic}
+        else:
+            assert topic >= half
+            assert train[i] - common
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_wrong_links_are_as_many_as_asked_for(share: float) -> None:
+    data = planted_links(1, wrong_links=share).dataset
+    edges = data.graphs["kin"].train
+    assert edges is not None
+    some = np.flatnonzero(np.diff(data.train.targets.indptr) > 0)
+    right = sum(len([n for n in row if n // NODES in label]) for row, label in zip(
+        ids(edges[some]), ids(data.train.targets[some]), strict=True
+    ))  # fmt: skip
+    assert right / (NODES * len(some)) == pytest.approx(1 - share, abs=0.05)
+
+
+def test_one_seed_gives_one_data_set_of_links() -> None:
+    one, other, third = (planted_links(seed).dataset.fingerprint() for seed in (3, 3, 4))
+    assert one == other
+    assert one != third

@@ -1,0 +1,323 @@
+"""OAK: without a graph it is its base, a run goes on where it stopped, and bad graphs are refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from longtail import Dataset, LongtailError, load, recipes
+from longtail.bundle import Bundle
+from longtail.data.graph import Graph
+from longtail.data.sparse import CSR, csr_of_lists
+from longtail.data.synthetic import planted_links
+from longtail.data.texts import Strings, Texts
+from longtail.data.tokens import Tokens
+from longtail.recipes import enriching as enriching_module
+from longtail.recipes import linking as linking_module
+from longtail.recipes.linking import Linking, links_of
+from longtail.serve.explain import linked_nodes
+from longtail.topk import TopK
+from longtail.train import fit as fit_module
+from longtail.train.log import Log
+from longtail.train.plan import Planned
+from longtail.train.run import Run
+
+SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu", "cluster_from": 1}
+OAK = {**SMALL, "linker_epochs": 1, "classifier_epochs": 1}
+OUT_OF_FOLD = {**OAK, "train_links": "out-of-fold"}
+PLAIN = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return planted_links(0, documents=240, test_documents=40, labels=40).dataset
+
+
+def arrays(model: Path) -> dict[str, np.ndarray]:
+    return {
+        f"{path.relative_to(model)} {name}": array
+        for path in sorted(model.rglob("*.safetensors"))
+        for name, array in load_file(path).items()
+    }
+
+
+def same(one: Bundle, other: Bundle) -> None:
+    """Bit-equal in all that they have in common with a model without a linker."""
+    assert torch.equal(one.encoder.table, other.encoder.table)  # type: ignore[attr-defined]
+    assert one.kinds == other.kinds
+    for kind in one.kinds:
+        np.testing.assert_array_equal(one.table(kind), other.table(kind))
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"plain_weight": 0.0, "calibration_weight": 0.0}, {"augment": "gandalf"}], ids=str
+)
+def test_without_a_graph_it_is_ngame_bit_by_bit(data: Dataset, given: dict[str, object]) -> None:
+    augment = {"augment": given["augment"]} if "augment" in given else {}
+    base = recipes.ngame(data, **SMALL, classifier_epochs=1, **augment)
+    same(recipes.oak(data, **OAK, graph="none", **given), base)
+
+
+def test_without_a_graph_it_is_dpr_bit_by_bit(data: Dataset) -> None:
+    model = recipes.oak(data, **OAK, graph="none", base="dpr")
+    same(model, recipes.dpr(data, **PLAIN))
+    with pytest.raises(LongtailError, match="a model of oak links no documents to nodes"):
+        linked_nodes(model, [{"title": "x"}])
+
+
+def test_an_empty_bank_gives_ngame_bit_by_bit(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With linker, bank, combiner and all three terms in place, but not one link: everything passes through."""
+    monkeypatch.setattr(Linking, "links_to_train_with", lambda self, *_, **__: CSR(self.train.targets.shape))
+    oak, ngame = recipes.oak(data, **OAK, calibration_weight=0.1), recipes.ngame(data, **SMALL, classifier_epochs=1)
+    assert oak.linked is not None
+    assert torch.equal(oak.encoder.table, ngame.encoder.table)  # type: ignore[attr-defined]
+    for kind, table in ngame.vectors.items():
+        np.testing.assert_array_equal(oak.vectors[kind], table)
+    none = np.full((len(data.train), 3), -1)
+    x, other = oak.encode(data.train.documents, none), ngame.encode(data.train.documents)
+    for kind in ("encoder", "classifier"):
+        np.testing.assert_array_equal(oak.queries(x, kind), ngame.queries(other, kind))
+
+
+def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
+    data: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []
+
+    def linker(given: Dataset, **_: object) -> Bundle:
+        seen.append(set(given.train.documents.fields["title"]))
+        return recipes.dpr(given, epochs=0, width=4, device="cpu")
+
+    monkeypatch.setitem(linking_module.recipes.RECIPES, "dpr", linker)
+    options = {"shared": True, "run": Run(), "device": torch.device("cpu"), "seed": 0}
+    linking = links_of(data, None, "dpr", {}, 0.1, "out-of-fold", 3, **options)
+    monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
+    links = linking.links_to_train_with("out-of-fold", folds=3, most=2, seed=0)
+    assert len(seen) == 3
+    assert links.shape == linking.train.targets.shape
+    assert (np.diff(links.indptr) == 2).all()
+
+
+def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
+    assert not seen & set(texts.fields["title"])
+    assert len(texts) > len(linking.train) // 4
+    return TopK(np.tile(np.arange(k), (len(texts), 1)), np.ones((len(texts), k), np.float32))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"train_links": "out-of-fold"},
+        {"share_encoder": True},
+        {"bank": False, "train_links": "true"},
+        {"combiner": "mean", "train_links": "true"},
+        {"combiner": "early"},
+        {"base": "dpr", "train_links": "true"},
+        {
+            "heads": 4,
+            "spectral_norm": False,
+            "attention_temperature": 0.1,
+            "bank_row_wise": True,
+            "train_links": "true",
+        },
+        {"linker": "dpr", "train_links": "true", "classifier_epochs": 0},
+        {"augment": "gandalf", "train_links": "true"},
+    ],
+    ids=str,
+)
+def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, object], tmp_path: Path) -> None:
+    trained = recipes.oak(data, out=tmp_path / "run", **{**OAK, **options})
+    opened = load(tmp_path / "run", device="cpu")
+    assert opened.kinds == trained.kinds
+    assert opened.kinds[0] == "plain"
+    assert data.test is not None
+    for kind in trained.kinds:
+        one, other = (model.rank(data.test.documents, 5, kind=kind) for model in (trained, opened))
+        np.testing.assert_array_equal(one.ids, other.ids)
+        np.testing.assert_array_equal(one.scores, other.scores)
+    for model in (trained, opened):
+        (nodes,) = linked_nodes(model, [{"title": data.test.documents.fields["title"][3]}])
+        assert len(nodes) == 3
+        if options.get("combiner") == "early":
+            assert nodes[0].weight is None
+        else:
+            assert sum(node.weight or 0 for node in nodes) == pytest.approx(1, abs=1e-5)
+    shared = bool(options.get("share_encoder"))
+    assert opened.linked is not None
+    assert (opened.linked.linker.encoder is opened.encoder) == shared
+    assert (tmp_path / "run" / "model" / "linker" / "encoder").exists() != shared
+    assert (tmp_path / "run" / "model" / "enrichment.safetensors").exists() == (options.get("combiner") != "early")
+    assert not list((tmp_path / "run").glob("linker-without-*"))
+
+
+def test_given_links_take_the_place_of_predicted_ones(data: Dataset) -> None:
+    model = recipes.oak(data, **OAK, train_links="true")
+    assert data.test is not None
+    assert model.linked is not None
+    x = model.queries(model.encode(data.test.documents), "plain")
+    found = model.linked.find(data.test.documents, x, model.encoder).ids
+    np.testing.assert_array_equal(model.encode(data.test.documents), model.encode(data.test.documents, found))
+    other = model.encode(data.test.documents, (found + 1) % 100)
+    np.testing.assert_array_equal(model.queries(other, "plain"), x)
+    assert np.abs(other - model.encode(data.test.documents)).max() > 1e-3
+
+
+def test_labels_of_a_model_with_a_linker_come_and_go(data: Dataset) -> None:
+    model = recipes.oak(data, **OAK, train_links="true")
+    new = model.new_labels(
+        Texts.of(["one more"], uids=["x"]), data.train.documents.take(np.arange(2)), np.zeros(2, int)
+    )
+    grown = model.take(np.arange(5)).followed_by(new)
+    assert list(grown.labels.uids)[-1] == "x"
+    assert grown.kinds == model.kinds
+    assert grown.predict(["one more"], k=6, kind="plain")[0][0].uid == "x"
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def whole(data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An unbroken run: 21 steps of the linker, 14 of each fold's, 8 of the encoder, 4 of the classifiers."""
+    folder: Path = tmp_path_factory.mktemp("whole") / "run"
+    recipes.oak(data, out=folder, **OUT_OF_FOLD)
+    return folder
+
+
+@pytest.mark.parametrize("steps", [2, 21, 40, 52, 59])
+def test_a_run_stopped_anywhere_ends_as_an_unbroken_one(
+    data: Dataset, whole: Path, steps: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within the linker, between linkers, within those of the folds, the encoder stage and the classifiers."""
+    left, taken, plain = steps, 0, fit_module.take_step
+
+    def step(*arguments: object, **options: object) -> dict[str, float]:
+        nonlocal left, taken
+        if options["seed"]:  # the plan's trial steps have seed 0
+            if left == 0:
+                raise Stop
+            left, taken = left - 1, taken + 1
+        return plain(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fit_module, "take_step", step)
+    broken = tmp_path / "broken"
+    with pytest.raises(Stop):
+        recipes.oak(data, out=Run(broken, interval=0.0), **OUT_OF_FOLD)
+    left = 1000
+    recipes.oak(data, out=Run(broken, interval=0.0), **OUT_OF_FOLD)
+    assert taken == 61  # nothing was done twice
+    one, other = arrays(whole / "model"), arrays(broken / "model")
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+    recipes.oak(data, out=broken, **OUT_OF_FOLD)
+    assert taken == 61  # a finished run takes no step
+    assert not list(broken.rglob("*.checkpoint.safetensors"))
+
+
+def test_the_log_says_how_good_the_links_are_and_how_even_the_attention(data: Dataset, tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
+    recipes.oak(data, out=run, **OAK, train_links="true", validation=0.2, calibration_weight=0.1)
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    (linker,) = (line for line in lines if "linker" in line)
+    assert linker["linker"].keys() == {"P@1", "P@3", "R@3"}
+    assert linker["documents"] == 48
+    entropies = [line["attention_entropy"] for line in lines if "attention_entropy" in line]
+    assert len(entropies) == 2  # before the epoch that is clustered, and at the end
+    assert all(0 < value <= 1 for value in entropies)
+    terms = [line["terms"].keys() for line in lines if line.get("stage") == "encoder" and "terms" in line]
+    assert terms == [{"enriched", "plain", "calibration"}] * 2
+
+
+def test_a_linker_on_the_encoder_needs_one_pass(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = recipes.oak(data, **OAK, share_encoder=True, train_links="true")
+    passes: list[int] = []
+    plain = type(model.encoder).forward  # type: ignore[attr-defined]
+
+    def forward(self: torch.nn.Module, text: Tokens) -> torch.Tensor:
+        passes.append(len(text))
+        return plain(self, text)  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(type(model.encoder), "forward", forward)
+    assert data.test is not None
+    model.encode(data.test.documents)
+    assert passes == [40]
+
+
+def graphs(**given: Graph) -> Dataset:
+    texts = ["red shoe", "oak table", "blue shoe", "pine table"]
+    return replace(Dataset.from_texts(texts, [[0], [1], [0], [1]], ["shoe", "table"]), graphs=given)
+
+
+SOME = Graph(Strings.of(["one", "two"]), csr_of_lists([[0], [1], [], [0, 1]], 2), None)
+EMPTY = Graph(Strings.of(["one", "two"]), csr_of_lists([[]] * 4, 2), None)
+LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
+
+
+@pytest.mark.parametrize(
+    ("there", "options", "message"),
+    [
+        ({}, {}, "the data set has 0 graphs: none"),
+        ({"a": SOME, "b": SOME}, {}, "the data set has 2 graphs: a, b"),
+        ({"a": SOME}, {"graph": "b"}, "no graph b; its graphs are: a"),
+        ({"a": EMPTY}, {}, "graph a links no training document"),
+        ({"a": LABELS}, {}, "graph a links no training document"),
+        ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
+        ({"a": SOME}, {"train_links": "guessed"}, "expected true or out-of-fold, found guessed"),
+        ({"a": SOME}, {"folds": 1}, "expected at least 2, found 1"),
+        ({"a": SOME}, {"base": "ance"}, "expected one of ngame, dpr, found ance"),
+        ({"a": SOME}, {"combiner": "late"}, "expected one of attention, mean, early, found late"),
+    ],
+)
+def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict[str, object], message: str) -> None:
+    with pytest.raises(LongtailError, match=message):
+        recipes.oak(graphs(**there), **{"epochs": 1, "linker_epochs": 1, "validation": 0.0, **options})
+
+
+def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linker() -> None:
+    data = graphs(only=replace(SOME, train=SOME.train * 7))  # type: ignore[operator]
+    options = {"shared": False, "run": Run(), "device": torch.device("cpu"), "seed": 0}
+    linking = links_of(data, None, "ngame", {}, 0.0, "true", 2, **options)
+    assert linking.graph == "only"
+    assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
+    assert list(linking.nodes.fields["title"]) == ["one", "two"]
+
+
+def test_early_concatenation_puts_the_texts_of_nodes_behind_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    plain = enriching_module.appended
+    monkeypatch.setattr(enriching_module, "appended", lambda *given: seen.append(plain(*given)) or seen[-1])
+    options = {"epochs": 1, "linker_epochs": 1, "validation": 0.0, "width": 8, "train_links": "true"}
+    recipes.oak(graphs(only=SOME), combiner="early", **options)
+    titles = ["red shoe one", "oak table two", "blue shoe", "pine table one two"]
+    assert list(seen[-1].fields["title"]) == titles
+
+
+def test_every_kind_is_its_queries_times_its_table_and_the_product_that_of_two(data: Dataset) -> None:
+    model = recipes.oak(data, **OAK, train_links="true")
+    assert data.test is not None
+    vectors, found = model.encode(data.test.documents), {}
+    for kind in model.kinds:
+        top = model.search(vectors, len(model.labels), kind=kind)
+        found[kind] = np.take_along_axis(top.scores, np.argsort(top.ids, axis=1), axis=1)
+        if kind != "product":
+            product = model.queries(vectors, kind) @ model.table(kind).T
+            np.testing.assert_allclose(found[kind], product, atol=1e-5, err_msg=kind)
+    expected = np.maximum(found["encoder"], 0) * np.maximum(found["classifier"], 0)
+    np.testing.assert_allclose(found["product"], expected, atol=1e-5)
+    with pytest.raises(LongtailError, match="expected one of plain, encoder, classifier, fused, found product"):
+        model.table("product")
+
+
+def test_a_dry_run_shows_the_plan_and_trains_no_linker(data: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(Planned):
+        recipes.oak(data, out=Run(tmp_path / "run", dry=True), **OAK)
+    assert not (tmp_path / "run").exists()
