@@ -22,7 +22,7 @@ from longtail.data.filters import proposed_filter
 from longtail.data.imports import Columns, Match, import_tables
 from longtail.data.manifest import is_encoding, part
 from longtail.data.split import rows_to_hold_out
-from longtail.data.writing import write_pairs
+from longtail.data.writing import write_pairs, write_sparse
 from longtail.errors import BadInput
 from longtail.files import must_be_free
 
@@ -167,7 +167,8 @@ def split(
 ) -> None:
     """Write a data set whose test split is cut from the training documents of another.
 
-    The other's own test split is left out of the new folder, so that choices are made without a look at it.
+    The other's own test split is left out of the new folder, so that choices are made without a look at it. The links
+    that the cut documents had in graphs are kept in GRAPH_tst_X_Y.txt.gz, which only evaluate --oracle-links reads.
 
     As far as possible, documents are cut whose labels all keep another training document.
     """
@@ -177,9 +178,13 @@ def split(
     with _busy(f"cutting {folder}"):
         dataset = Dataset.read(folder)
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))
-        kept, held = dataset.holdout(rows_to_hold_out(dataset.train.targets, size, seed))
+        cut = rows_to_hold_out(dataset.train.targets, size, seed)
+        kept, held = dataset.holdout(cut)
         made = replace(kept, test=held)
         made.write(out)
+        for name, graph in dataset.graphs.items():
+            if graph.train is not None:
+                write_sparse(out / f"{name}_tst_X_Y.txt.gz", graph.train[cut])
     _say_written(out, made)
     frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
     lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())

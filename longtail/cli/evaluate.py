@@ -9,19 +9,23 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from longtail.batches.linked import heaviest_links
 from longtail.bundle import Bundle, load
 from longtail.cli.runs import RunFolder, data_of, settings_of
 from longtail.compare.report import report_of_run
 from longtail.compare.runs import DEPTH, rank_all
 from longtail.data.dataset import Dataset, Split
 from longtail.data.filters import proposed_pairs
+from longtail.data.formats import read_sparse
 from longtail.errors import BadInput
 from longtail.evaluate.bins import by_bin, label_bins
 from longtail.evaluate.metrics import evaluate as metrics
 from longtail.evaluate.metrics import place
 from longtail.evaluate.report import as_json, bin_table, measure, show
 from longtail.files import replacing, write_json
-from longtail.topk import FloatArray
+from longtail.topk import FloatArray, IntArray
+
+ORACLE = 15  # true links of a document that are used at most, as in training
 
 
 def evaluate(
@@ -33,6 +37,9 @@ def evaluate(
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
+    ] = None,
+    oracle_links: Annotated[
+        Path | None, typer.Option(help="Enrich test documents with the links of this file, not with predicted ones.")
     ] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
@@ -46,7 +53,8 @@ def evaluate(
     if len(dataset.labels) != len(bundle.labels):
         problem = f"expected the {len(bundle.labels)} labels of the model, found {len(dataset.labels)}"
         raise BadInput(dataset.name, problem, remedy="give the data set that the run was trained on")
-    vectors, tops, milliseconds = rank_all(bundle, dataset.test, max(*ks, DEPTH if report else 1))
+    links = None if oracle_links is None else _links(oracle_links, bundle, len(dataset.test))
+    vectors, tops, milliseconds = rank_all(bundle, dataset.test, max(*ks, DEPTH if report else 1), links)
     measured = measure(
         tops,
         dataset.test.targets,
@@ -86,6 +94,17 @@ def _show_both_ways(bundle: Bundle, vectors: FloatArray, dataset: Dataset, test:
             style="yellow",
             highlight=False,
         )
+
+
+def _links(path: Path, bundle: Bundle, documents: int) -> IntArray:
+    """The nodes of test documents in a file, the heaviest `ORACLE` of each, for a model that enriches documents."""
+    if bundle.linked is None:
+        raise BadInput("--oracle-links", f"{bundle.recipe} links no documents", remedy="train oak, or leave it out")
+    edges, expected = read_sparse(path, what="node id"), (documents, len(bundle.linked.linker.labels))
+    if edges.shape != expected:
+        problem = f"expected (test documents, nodes) {expected}, found {edges.shape}"
+        raise BadInput(path, problem, line=1, remedy="give the links of the test split to the graph of the model")
+    return heaviest_links(edges, ORACLE)
 
 
 def _cut_offs(text: str) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TextIO
@@ -19,6 +19,7 @@ from longtail.bundle import Bundle
 from longtail.cli.runs import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
+from longtail.serve.explain import linked_nodes
 from longtail.serve.live import with_changes
 from longtail.topk import TopK
 
@@ -30,7 +31,12 @@ def predict(
     ] = "-",
     k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
     output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
-    kind: Annotated[str | None, typer.Option(help="encoder, classifier, combined or fused; else the best.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="plain, encoder, classifier, combined, product or fused; else the best.")
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Name the nodes that each text was linked to, and their weights (oak).")
+    ] = False,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
@@ -38,6 +44,8 @@ def predict(
 
     A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
+
+    With --explain a line of JSON has the nodes too: the linker's score and the combiner's weight of each.
 
     Labels that were added with longtail labels are ranked too, and those that were removed are not.
     """
@@ -48,23 +56,23 @@ def predict(
     with _opened(input_file) as file:
         texts = _texts(file, input_file)
         if for_people:
-            _print(bundle, texts, k, kind)
+            _print(bundle, texts, k, kind, explain)
             return
         given = list(texts)
     tops = bundle.stream(given, k, kind=kind)
     if output is None:
-        sys.stdout.writelines(_json_lines(bundle, given, tops))
+        sys.stdout.writelines(_json_lines(bundle, given, tops, explain))
         return
     with replacing(output) as temporary:
         if output.suffix == ".npz":
             _write_arrays(temporary, list(tops), k)
         else:
             with temporary.open("w", encoding="utf-8") as out:
-                out.writelines(_json_lines(bundle, given, tops))
+                out.writelines(_json_lines(bundle, given, tops, explain))
     Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False)
 
 
-def _print(bundle: Bundle, texts: Iterator[dict[str, str]], k: int, kind: str | None) -> None:
+def _print(bundle: Bundle, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
     """Answer each text at once, for people."""
     console = Console(highlight=False)
     for text in texts:
@@ -72,6 +80,9 @@ def _print(bundle: Bundle, texts: Iterator[dict[str, str]], k: int, kind: str | 
         console.print(f"[bold]{escape(text.get('title', ''))}[/bold]")
         for label in labels:
             console.print(f"  {label.score:8.3f}  {escape(label.text)}", no_wrap=True, overflow="ellipsis")
+        for node in linked_nodes(bundle, [text])[0] if explain else ():
+            share = "" if node.weight is None else f"{node.weight:.2f}"
+            console.print(f"  {share:>8}  <- {escape(node.text)}", style="dim", no_wrap=True, overflow="ellipsis")
 
 
 @contextmanager
@@ -117,15 +128,16 @@ def _fields(text: str, name: str, number: int) -> dict[str, str]:
     return {key: fields[key] for key in ("title", "content") if key in fields}
 
 
-def _json_lines(bundle: Bundle, texts: list[dict[str, str]], tops: Iterator[TopK]) -> Iterator[str]:
+def _json_lines(bundle: Bundle, texts: list[dict[str, str]], tops: Iterator[TopK], explain: bool) -> Iterator[str]:
     position = 0
     for top in tops:
-        for labels in bundle.named(top):
-            line: Mapping[str, Any] = {
-                "text": texts[position].get("title", ""),
-                "labels": [label._asdict() for label in labels],
-            }
-            position += 1
+        block = texts[position : position + len(top)]
+        position += len(top)
+        nodes = linked_nodes(bundle, block) if explain else None
+        for i, (text, labels) in enumerate(zip(block, bundle.named(top), strict=True)):
+            line: dict[str, Any] = {"text": text.get("title", ""), "labels": [label._asdict() for label in labels]}
+            if nodes is not None:
+                line["nodes"] = [node._asdict() for node in nodes[i]]
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 

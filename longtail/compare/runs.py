@@ -22,7 +22,7 @@ from longtail.compare.processes import COST, Process
 from longtail.data.dataset import Dataset, Split
 from longtail.errors import BadInput
 from longtail.files import replacing, write_json
-from longtail.topk import FloatArray, TopK
+from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.cost import Cost, read_cost
 
 DEPTH = 10  # labels kept of each test document
@@ -184,11 +184,18 @@ class Ranked(NamedTuple):
     milliseconds: Mapping[str, float]
 
 
-def rank_all(bundle: Bundle, test: Split, k: int) -> Ranked:
-    """Rank labels for the test documents by every score kind, and take the time."""
+def rank_all(bundle: Bundle, test: Split, k: int, links: IntArray | None = None) -> Ranked:
+    """Rank labels for the test documents by every score kind, and take the time.
+
+    Args:
+        bundle: ranks.
+        test: n documents.
+        k: labels of each.
+        links: (n, K) the nodes of each, for a model with a linker; those that it finds if left out.
+    """
     bundle.encode(test.documents.take(np.arange(1)))  # what is done once is not in the time
     start = time.perf_counter()
-    vectors = bundle.encode(test.documents)
+    vectors = bundle.encode(test.documents, links)
     encoding = time.perf_counter() - start
     tops, seconds = {}, {}
     for kind in bundle.kinds:
