@@ -82,7 +82,7 @@ def _argument_help(docstring: str) -> dict[str, str]:
 
 def _parsed(hint: Any, value: Any) -> Any:
     """An option's value as the recipe takes it: sequences are given with commas."""
-    if isinstance(value, str) and hint is not str:
+    if isinstance(value, str) and hint not in _PLAIN:
         parts = tuple(part.strip() for part in value.split(",") if part.strip())
         return tuple(int(part) for part in parts) if "int" in str(hint) else parts
     return value
