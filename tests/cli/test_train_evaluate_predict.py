@@ -132,3 +132,11 @@ def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, t
     assert message in errors
     assert len(errors.strip().splitlines()) == 1, errors
     assert not (tmp_path / "new").exists() or not (tmp_path / "new" / "model").exists()
+
+
+def test_an_option_that_may_be_left_out_is_taken_as_it_is(longtail, tmp_path, planted_folder):
+    missing = tmp_path / "red, green.npy"
+    status, _, errors = longtail("train", "dpr", planted_folder, "--static-vectors", missing, "--out", tmp_path / "run")
+    assert status == 1
+    assert str(missing) in errors
+    assert len(errors.splitlines()) == 1
