@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -114,7 +115,10 @@ def test_a_label_is_added_and_removed_with_the_token(browser, address, words):
 
 @pytest.mark.parametrize(("name", "width"), [("desktop", 1280), ("phone", 360)])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_nothing_is_cut_off(browser, address, words, name, width, dark):
+def test_nothing_is_cut_off(browser, run, address, words, name, width, dark):
+    epochs = [{"stage": "joint", "epoch": i, "terms": {"encoder": 1 / i, "classifier": 2 / i}} for i in (1, 2, 3)]
+    log = [{"plan": {"rows": 600}}, {"stage": "joint", "graphs": {}}, *epochs]
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, log)))
     page, problems = opened(browser, address, width=width, dark=dark, bypass_csp=True)
     page.locator("#text").fill(words)
     page.locator("#results button.label").first.click()
@@ -122,6 +126,7 @@ def test_nothing_is_cut_off(browser, address, words, name, width, dark):
     page.locator("#query").fill(words.split()[0])
     page.locator("#found li").first.wait_for()
     page.locator("#plot svg").wait_for()
+    assert "joint, 3 epochs" in page.locator("#plot svg").inner_html()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     shot(page, f"{name}-{'dark' if dark else 'light'}")
     assert problems == []
