@@ -261,14 +261,12 @@ class Bundle:
 
     @classmethod
     def load(cls, folder: Path, *, device: torch.device, encoder: Encoder | None = None) -> Bundle:
-        """Open a saved model.
+        """Open a saved model. Its label vectors are memory-mapped: processes that serve one model share them.
 
         Args:
             folder: what `save` wrote.
             device: where it is to run.
             encoder: of the model, if it was saved without.
-
-        Label vectors are memory-mapped: processes that serve one model share them.
 
         Raises:
             BadInput: the folder is no model, or its parts are not those that were saved.

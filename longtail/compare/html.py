@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 
@@ -33,8 +33,3 @@ def cell_of(value: str, below: str, bold: bool, name: str = "") -> str:  # noqa:
     """A value with its interval below it; ``name`` is the metric."""
     kind = " ".join([*(["best"] if bold else []), *(["first"] if name.endswith("@1") else [])])
     return f'<td class="{kind}">{value}<small>{below}</small></td>'
-
-
-def half_width(value: Mapping[str, float]) -> float:
-    """Half the width of an interval."""
-    return (value["high"] - value["low"]) / 2

@@ -17,13 +17,11 @@ from longtail.compare.figures import (
     noted_of_graphs,
     training_curves,
 )
-from longtail.compare.html import breakable, cell_of, half_width, paragraph, row_of, table_of
+from longtail.compare.html import breakable, cell_of, paragraph, row_of, table_of
 from longtail.compare.methods import short_names
-from longtail.compare.results import KS
-from longtail.compare.tables import METRICS, duration, mean, size, unfinished
+from longtail.compare.tables import best_of, differing, duration, half_width, mean, size, unfinished
 
 _CARDS = {"P@1": "first is right", "PSP@5": "tail-weighted", "R@5": "true labels found", "C@5": "distinct labels found"}
-_DIFFERENCES = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
 
 
 def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:
@@ -154,17 +152,14 @@ def _bytes(of: Series) -> float:
 
 def _accuracy(results: Mapping[str, Any]) -> str:
     rows, data = results["rows"], results["data"]
-    measured = next(iter(next(iter(rows.values()))["kinds"].values()))
-    names = [f"{metric}@{k}" for metric in METRICS for k in KS if f"{metric}@{k}" in measured]
-    best = {name: max(of[name]["mean"] for row in rows.values() for of in row["kinds"].values()) for name in names}
-    lines = []
+    best, lines = best_of(rows), []
     for label, row in rows.items():
         kinds = row["headline"], *(kind for kind in row["kinds"] if kind != row["headline"])
         for kind in kinds:
             of, head = row["kinds"][kind], kind == row["headline"]
             cells = [
-                cell_of(f"{of[name]['mean']:.2f}", f"±{half_width(of[name]):.2f}", of[name]["mean"] == best[name], name)
-                for name in names
+                cell_of(f"{of[name]['mean']:.2f}", f"±{half_width(of[name]):.2f}", of[name]["mean"] == value, name)
+                for name, value in best.items()
             ]
             lines.append(row_of(label if head else "", cells, "head" if head else "other", kind))
     constants = (
@@ -175,7 +170,7 @@ def _accuracy(results: Mapping[str, Any]) -> str:
         "over test documents. Under a method is the score that it predicts with, dimmed are its others; the best of a "
         f"column is bold.{constants}"
     )
-    return paragraph(note) + table_of(["method and score", *names], lines)
+    return paragraph(note) + table_of(["method and score", *best], lines)
 
 
 def _seeds(rows: Mapping[str, Any]) -> str:
@@ -187,7 +182,7 @@ def _seeds(rows: Mapping[str, Any]) -> str:
 def _differences(results: Mapping[str, Any]) -> str:
     if not results["differences"]:
         return ""
-    names = [name for name in _DIFFERENCES if name in next(iter(results["differences"].values()))]
+    names = differing(results["differences"])
     lines = []
     for label, of in results["differences"].items():
         cells = (

@@ -61,19 +61,29 @@ def summary(results: Mapping[str, Any]) -> Table:
 
 
 def _accuracy(rows: Mapping[str, Any]) -> str:
-    measured = next(iter(next(iter(rows.values()))["kinds"].values()))
-    names = [f"{metric}@{k}" for metric in METRICS for k in KS if f"{metric}@{k}" in measured]
-    best = {name: max(of[name]["mean"] for row in rows.values() for of in row["kinds"].values()) for name in names}
-    lines = []
+    best, lines = best_of(rows), []
     for label, row in rows.items():
         for kind, of in row["kinds"].items():
-            cells = [_bold(_plus_minus(of[name]), of[name]["mean"] == best[name]) for name in names]
+            cells = [_bold(_plus_minus(of[name]), of[name]["mean"] == value) for name, value in best.items()]
             lines.append([_bold(label, kind == row["headline"]), kind, str(len(row["runs"])), *cells])
     note = (
         "Percent on the test split: means over the seeds, with half the width of the 95 % interval over test documents "
         "(bootstrap). Bold: the score that a method predicts with, and the best of each column."
     )
-    return note + "\n\n" + _table(["", "score", "seeds", *names], lines)
+    return note + "\n\n" + _table(["", "score", "seeds", *best], lines)
+
+
+def best_of(rows: Mapping[str, Any]) -> dict[str, float]:
+    """The best value of each metric of a table of accuracy, over all methods and score kinds."""
+    found = [of for row in rows.values() for of in row["kinds"].values()]
+    names = (f"{metric}@{k}" for metric in METRICS for k in KS)
+    return {name: max(of[name]["mean"] for of in found) for name in names if name in found[0]}
+
+
+def differing(differences: Mapping[str, Any]) -> list[str]:
+    """The metrics of a table of differences."""
+    some = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
+    return [name for name in some if name in next(iter(differences.values()))]
 
 
 def _differences(results: Mapping[str, Any]) -> str:
@@ -81,15 +91,12 @@ def _differences(results: Mapping[str, Any]) -> str:
     if not differences:
         return ""
     first = next(iter(rows))
-    names = [
-        name
-        for name in ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
-        if name in next(iter(differences.values()))
-    ]
+    names = differing(differences)
     lines = []
     for label, of in differences.items():
         cells = [
-            _bold(f"{of[n]['mean']:+.2f} ±{_half(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0) for n in names
+            _bold(f"{of[n]['mean']:+.2f} ±{half_width(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0)
+            for n in names
         ]
         lines.append([label, *cells])
     note = (
@@ -140,16 +147,17 @@ def _bold(text: str, chosen: bool) -> str:  # noqa: FBT001
     return f"**{text}**" if chosen else text
 
 
-def _half(value: Mapping[str, float]) -> float:
-    return (value["high"] - value["low"]) / 2
-
-
 def _plus_minus(value: Mapping[str, float]) -> str:
-    return f"{value['mean']:.2f} ±{_half(value):.2f}"
+    return f"{value['mean']:.2f} ±{half_width(value):.2f}"
 
 
 def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
+
+
+def half_width(value: Mapping[str, float]) -> float:
+    """Half the width of an interval."""
+    return (value["high"] - value["low"]) / 2
 
 
 def mean(values: Sequence[float]) -> float:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from longtail.data.sparse import CSR, blocks_of, csr, heaviest, row_of_entry, stacked
+from longtail.data.sparse import CSR, csr, heaviest, row_blocks, row_of_entry, stacked
 from longtail.data.walk import walk
 from longtail.topk import FloatArray, IntArray
 
@@ -48,7 +48,7 @@ def related_labels(targets: CSR, labels: IntArray, *, threshold: float, strength
     by_label = ones.T.tocsr()  # (L, N)
     frequency = np.diff(by_label.indptr).astype(np.float32)
     parts = [csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, targets.shape[1]))]
-    for block in blocks_of((by_label @ np.diff(targets.indptr))[labels]):
+    for block in row_blocks((by_label @ np.diff(targets.indptr))[labels]):
         chosen = labels[block]
         counts = by_label[chosen] @ ones  # (n', L)
         row = row_of_entry(counts)
@@ -83,7 +83,7 @@ def label_walk(targets: CSR, *, restart: float = 0.8, keep: int = 10, documents:
     counts = np.diff(shares.indptr)
     shares.data /= np.repeat(counts, counts)
     parts = [csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (0, targets.shape[1]))]
-    parts += [heaviest((visits[rows] @ shares).tocsr(), keep) for rows in blocks_of((visits != 0) @ counts)]
+    parts += [heaviest((visits[rows] @ shares).tocsr(), keep) for rows in row_blocks((visits != 0) @ counts)]
     found = stacked(parts)
     found.sort_indices()
     return found

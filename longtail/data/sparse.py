@@ -66,7 +66,7 @@ def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     return positions, counts
 
 
-def blocks_of(work: FloatArray | IntArray) -> Iterator[slice]:
+def row_blocks(work: FloatArray | IntArray) -> Iterator[slice]:
     """Cut rows into runs of about 2^24 operations each, and at least a row.
 
     Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from longtail.data.sparse import CSR, blocks_of, digest, heaviest, load_csr, save_csr, take_entries
+from longtail.data.sparse import CSR, digest, heaviest, load_csr, row_blocks, save_csr, take_entries
 from longtail.errors import BadInput
 
 _TOLERANCE = 1e-3  # of a row's weight may be in the wrong place
@@ -48,11 +48,11 @@ def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hu
     edges = without_hubs(edges, hub)
     forward, back = _by_row(edges), _by_row(edges.T.tocsr())  # A (R, M), B (M, R)
     degrees = np.diff(forward.indptr)
-    hops = [heaviest(back[rows] @ forward, beam) for rows in blocks_of((back != 0) @ degrees)]
+    hops = [heaviest(back[rows] @ forward, beam) for rows in row_blocks((back != 0) @ degrees)]
     step = sparse.vstack([*hops, CSR((0, edges.shape[1]), dtype=np.float32)], format="csr")  # B A (M, M)
     rounds = 0 if restart == 1 else max(0, math.ceil(math.log(_TOLERANCE) / math.log(1 - restart)) - 1)
     parts = []
-    for rows in blocks_of(np.maximum(degrees, beam) * min(beam, edges.shape[1])):
+    for rows in row_blocks(np.maximum(degrees, beam) * min(beam, edges.shape[1])):
         first = forward[rows]
         visits = first
         for _ in range(rounds):
