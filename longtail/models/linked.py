@@ -78,4 +78,4 @@ class Linked:
 
 def with_one(vectors: FloatArray) -> FloatArray:
     """Vectors with a 1 at their end, which a bias is multiplied by."""
-    return np.pad(vectors, ((0, 0), (0, 1)), constant_values=1)
+    return np.concatenate([vectors, np.ones((len(vectors), 1), np.float32)], axis=1)

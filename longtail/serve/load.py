@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlsplit
 
 import numpy as np
@@ -22,6 +22,8 @@ from longtail.errors import BadInput, LongtailError
 
 TOKEN = "LONGTAIL_TOKEN"  # noqa: S105  (the name of an environment variable)
 _TIMEOUT = 30.0  # seconds for one request
+_COARSE = 0.0015  # seconds that a sleep of an event loop may be too long
+_Connection: TypeAlias = "tuple[asyncio.StreamReader, asyncio.StreamWriter]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ class Client:
         if not _is_loopback(self._host) or parts.scheme != "http":
             problem = f"expected http:// and a loopback address, found {url}"
             raise BadInput("url", problem, remedy="a load is only for a server of your own, on this machine")
-        self._free: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
+        self._free: list[_Connection] = []
         token = os.environ.get(TOKEN, "")
         self._common = f"Host: {self._host}\r\n" + (f"Authorization: Bearer {token}\r\n" if token else "")
 
@@ -86,7 +88,7 @@ class Client:
         return await asyncio.wait_for(self._ask(method, path, content), _TIMEOUT)
 
     async def _ask(self, method: str, path: str, content: Any) -> tuple[int, bytes]:
-        reader, writer = self._free.pop() if self._free else await asyncio.open_connection(self._host, self._port)
+        reader, writer = self._kept() or await asyncio.open_connection(self._host, self._port)
         try:
             body = b"" if content is None else json.dumps(content).encode()
             head = f"{method} {path} HTTP/1.1\r\n{self._common}Content-Type: application/json\r\n"
@@ -103,6 +105,15 @@ class Client:
         else:
             self._free.append((reader, writer))
         return status, answer
+
+    def _kept(self) -> _Connection | None:
+        """A connection that is free; those that the server has closed meanwhile are let go."""
+        while self._free:
+            reader, writer = self._free.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return None
 
     def close(self) -> None:
         """Close the connections."""
@@ -161,10 +172,17 @@ async def _steadily(
     running = set()
     for i in range(round(rate * seconds)):
         due = start + i / rate
-        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        await _until(due)
         running.add(task := asyncio.create_task(one(i, due)))
         task.add_done_callback(running.discard)
     await asyncio.gather(*running)
+
+
+async def _until(due: float) -> None:
+    """Return at a time: an event loop sleeps in whole milliseconds, and what it is late by is not the server's."""
+    await asyncio.sleep(max(0.0, due - time.perf_counter() - _COARSE))
+    while time.perf_counter() < due:
+        await asyncio.sleep(0)
 
 
 async def _label_texts(client: Client) -> list[str]:

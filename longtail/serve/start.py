@@ -17,6 +17,7 @@ from longtail.serve.telemetry import FOLDER, log_as_json
 
 _GRACE = 30  # seconds in which a server that is stopped finishes what it accepted
 _CONNECTIONS = 2_000
+_KEPT = 75  # seconds that an idle connection is kept: longer than load balancers keep theirs, mostly 60
 _SETTINGS = "LONGTAIL_SERVER"  # an environment variable: how each process of the server knows its settings
 
 
@@ -47,7 +48,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
             server_header=False,
             date_header=False,
             limit_concurrency=_CONNECTIONS,
-            timeout_keep_alive=30,
+            timeout_keep_alive=_KEPT,
             timeout_graceful_shutdown=_GRACE,
         )
 
