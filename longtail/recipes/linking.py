@@ -172,7 +172,7 @@ class Linking:
         ks = sorted({1, most})
         found = evaluate(linker.rank(self.held_out.documents.take(some), most), self.held_out.targets[some], ks=ks)
         figures = {name: round(found[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{most}")}
-        self.run.log.write(linker=figures, documents=len(some))
+        self.run.log.note(linker=figures, documents=len(some))
         said = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
         self.run.log.say(f"linker: {said} on {len(some):,} documents that were held out")
 

@@ -68,10 +68,11 @@ def fit(
     state = {"optimizer": optimizer, **(others or {})}
     run.claim()
     position = run.restore(stage, modules, state)
+    steps = batches.steps()
     if position.get("done"):
+        run.log.passed(stage, epochs * steps)
         return
     device = next(parameter.device for module in modules.values() for parameter in module.parameters())
-    steps = batches.steps()
     first_epoch, first_step = position.get("epoch", 0), position.get("step", 0)
     run.log.start(stage, steps=epochs * steps, done=first_epoch * steps + first_step)
     for module in modules.values():

@@ -50,10 +50,9 @@ class Log:
 
     def start(self, stage: str, *, steps: int, done: int) -> None:
         """Begin to show a stage of so many steps, of which some are done."""
-        self._stage, self._taken = stage, done
+        self.passed(stage, done)
         if not done:
             self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
-        self._rewind(stage, done)
         if self.console is not None and self.console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
@@ -68,6 +67,11 @@ class Log:
             self._progress = Progress(*columns, console=self.console)
             self._progress.start()
             self._progress.add_task(stage, total=steps, completed=done, rate="", terms="")
+
+    def passed(self, stage: str, done: int) -> None:
+        """Take up a stage of which so many steps are done: what was noted after these is going to be noted again."""
+        self._stage, self._taken = stage, done
+        self._rewind(stage, done)
 
     def step(self, terms: Mapping[str, float], rows: int, pool: int) -> None:
         """Count one step: its loss terms, its number of documents and the labels of its pool."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -227,6 +228,10 @@ def test_the_log_says_how_good_the_links_are_and_how_even_the_attention(data: Da
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     recipes.oak(data, out=run, **OAK, train_links="true", validation=0.2, calibration_weight=0.1)
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    shutil.rmtree(tmp_path / "run" / "model")  # as if it had been killed before the end
+    recipes.oak(data, out=run, **OAK, train_links="true", validation=0.2, calibration_weight=0.1)
+    again = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert sorted(map(str, again)) == sorted(map(str, lines))  # nothing is said twice
     (linker,) = (line for line in lines if "linker" in line)
     assert linker["linker"].keys() == {"P@1", "P@3", "R@3"}
     assert linker["documents"] == 48
