@@ -13,13 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.search.screen import FEW, LARGE, Screen, can_screen
-from longtail.topk import TopK
+from longtail.topk import TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
 CANDIDATES = 2**20  # pairs of a tile that are ranked in one go
@@ -75,8 +74,10 @@ class Exact:
         """
         vectors = _finite("queries", queries, self.device)
         self._check(vectors, k, exclude)
-        if exclude is None and 0 < len(vectors) <= FEW and (len(self.table) < LARGE or can_screen(self.table, k)):
-            return self._few(vectors, k)
+        if exclude is None and 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k)) <= LARGE:
+            table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
+            found = (vectors @ table.T).cpu().numpy()  # (Q, C)
+            return rank(np.broadcast_to(few.cpu().numpy(), found.shape), found, k)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -90,17 +91,12 @@ class Exact:
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
 
-    def _few(self, queries: Tensor, k: int) -> TopK:
-        """Rank the labels of a few queries in one go: all of a small table, of a large one those that can be best."""
-        table, ids = self.table, torch.arange(len(self.table), device=self.device)
-        if len(table) >= LARGE:
-            self._screen = self._screen or Screen(table)
-            ids = self._screen.candidates(queries, k)  # (C,)
-            table = table[ids]  # (C, D)
-        keys = _keys(queries @ table.T, ids).topk(min(k, len(ids))).values  # (Q, k), or fewer
-        scores, best = _scores_and_ids(keys)
-        empty = (0, k - keys.shape[1])
-        return TopK(F.pad(best, empty, value=-1).cpu().numpy(), F.pad(scores, empty, value=-torch.inf).cpu().numpy())
+    def _candidates(self, queries: Tensor, k: int) -> Tensor:
+        """Ids of labels that can be best for a few queries, ascending: all where the table cannot be screened."""
+        if not can_screen(self.table, k):
+            return torch.arange(len(self.table), device=self.device)
+        self._screen = self._screen or Screen(self.table)
+        return self._screen.candidates(queries, k)
 
     def _check(self, queries: Tensor, k: int, exclude: CSR | None) -> None:
         (count, width), (labels, expected) = queries.shape, self.table.shape

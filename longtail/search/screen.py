@@ -14,7 +14,7 @@ _ALIGNED = 16  # the kernel takes widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16: of a query's numbers, and of an approximate score
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
 FEW = 2  # queries that are worth screening; the product for more of them reads the table once, too
-LARGE = 2048  # labels that are worth screening
+LARGE = 2048  # labels that are worth screening; fewer are ranked in one go
 
 
 def can_screen(table: Tensor, k: int) -> bool:

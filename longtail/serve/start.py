@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from longtail.serve.telemetry import FOLDER, log_as_json
 _GRACE = 30  # seconds in which a server that is stopped finishes what it accepted
 _CONNECTIONS = 2_000
 _KEPT = 75  # seconds that an idle connection is kept: longer than load balancers keep theirs, mostly 60
+_TURN = 5e-4  # seconds after which a thread may have Python that another one has: changes must not hold up searches
 _SETTINGS = "LONGTAIL_SERVER"  # an environment variable: how each process of the server knows its settings
 
 
@@ -57,6 +59,7 @@ def from_environment() -> ASGIApp:
     """The application of one process of a server that `serve` started."""
     said = json.loads(os.environ[_SETTINGS])
     log_as_json(said["level"])
+    sys.setswitchinterval(_TURN)
     return application(Settings(**said["settings"] | {"run": Path(said["settings"]["run"])}))
 
 
