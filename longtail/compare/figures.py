@@ -94,7 +94,7 @@ def cost_plots(series: Sequence[Series]) -> str:
             drawings += f'<div class="card"><h3>{name}, in percent, against {title}</h3>{drawing}</div>'
     note = (
         "Up and to the left is better. Nothing is both better and cheaper than what the dashed line joins. Vertical "
-        "lines are 95 % intervals; costs are on a logarithmic scale."
+        "lines are 95 % intervals; costs are on a logarithmic scale. A dot says what it is when it is pointed at."
     )
     return f'<p class="note">{note}</p><div class="grid wide">{drawings}</div>'
 

@@ -10,6 +10,8 @@ from html import escape
 WIDTH, HEIGHT = 360.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 14.0, 14.0, 36.0
 _LETTER, _LINE = 5.8, 13.0  # a label's size in SVG units: a letter, a line
+_CROWDED = 0.05  # share of a label that may lie on others
+_FEW = 10  # points, whose labels may lie further away
 _SHORT = 24  # letters of a label in a plot; its tooltip has all
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -89,6 +91,9 @@ def scatter(
 ) -> str:
     """Quality against cost, with intervals and the Pareto front: nothing on it is both worse and dearer than another.
 
+    Where points are crowded, those on the front and the best of the others have their labels written beside them; each
+    has it in its tooltip.
+
     Args:
         points: at least one.
         ticks: candidates for the marks of the x axis, with their names.
@@ -111,8 +116,8 @@ def scatter(
         x, y = frame.x(point.x), frame.y(point.y)
         frame.line([(x, frame.y(point.low)), (x, frame.y(point.high))], "whisker", point.colour)
         frame.dot(x, y, point.colour, f"{point.label}: {metric} {point.y:.2f}, {cost} {write(point.x)}")
-    for point in points:
-        _label(frame, point, boxes)
+    for point in sorted(points, key=lambda point: ((point.x, point.y) not in front, -point.y)):
+        _label(frame, point, boxes, lines=3 if len(points) <= _FEW else 1)
     return frame.drawn(f"{metric} against {cost}")
 
 
@@ -148,22 +153,24 @@ def curves(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -
     return f'{frame.drawn(title)}<div class="legend">{legend}</div>'
 
 
-def _label(frame: _Frame, point: Point, boxes: list[Box]) -> None:
-    """Write a label beside its point, where it meets the least of what is there."""
+def _label(frame: _Frame, point: Point, boxes: list[Box], *, lines: int) -> None:
+    """Write a label some lines from its point at most, where it meets the least; if that is much, none."""
     text = point.label if len(point.label) <= _SHORT else point.label[: _SHORT - 1] + "…"
     x, y, width = frame.x(point.x), frame.y(point.y), _LETTER * len(text)
     lefts = {"start": x + 9, "end": x - 9 - width, "middle": x - width / 2}
-    best: tuple[float, str, Box] | None = None
-    for down in (0.0, -_LINE, _LINE, -2 * _LINE, 2 * _LINE, -3 * _LINE, 3 * _LINE):
+    best: tuple[float, float, str, Box] | None = None
+    for down in (_LINE * line for line in sorted(range(-lines, lines + 1), key=abs)):
         for anchor, left in lefts.items():
             if anchor == "middle" and not down:
                 continue
             box = (left, y + down - _LINE / 2, left + width, y + down + _LINE / 2)
-            overlap = sum(map(_overlap, boxes, [box] * len(boxes))) + 4 * _outside(box) + abs(down)
-            if best is None or overlap < best[0]:
-                best = overlap, anchor, box
+            hidden = sum(map(_overlap, boxes, [box] * len(boxes))) + 4 * _outside(box)
+            if best is None or hidden + abs(down) < best[0]:
+                best = hidden + abs(down), hidden, anchor, box
     assert best is not None
-    _, anchor, box = best
+    _, hidden, anchor, box = best
+    if hidden > _CROWDED * width * _LINE:
+        return
     boxes.append(box)
     at = {"start": box[0], "end": box[2], "middle": (box[0] + box[2]) / 2}[anchor]
     frame.text(at, box[1] + _LINE - 3, text, "label", anchor)

@@ -230,6 +230,22 @@ def test_labels_of_a_scatter_plot_do_not_cover_each_other():
     assert len({(round(float(y)), anchor) for _, y, anchor, _ in at}) == 5
 
 
+def test_a_crowded_scatter_plot_names_the_best_and_leaves_no_name_on_another():
+    points = [Point(f"method {i:02}", 10 + i / 10, 50 - i / 50, 50 - i / 50, 51, i) for i in range(25)]
+    drawing = scatter(points, ticks={10.0: "ten"}, write=str, cost="time", metric="P@1")
+    at = re.findall(r'class="label" x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)">([^<]+)<', drawing)
+    assert 3 <= len(at) < 25
+    assert at[0][3] == "method 00"  # alone on the front: the cheapest and the best
+    assert all(f"<title>method {i:02}: P@1" in drawing for i in range(25))
+    width = 5.8 * len("method 00")
+    lefts = {"start": 0.0, "middle": width / 2, "end": width}
+    boxes = [(float(x) - lefts[anchor], float(y)) for x, y, anchor, _ in at]
+    for i, (x, y) in enumerate(boxes):
+        for left, base in boxes[:i]:
+            shared = max(0.0, width - abs(x - left)) * max(0.0, 13 - abs(y - base))
+            assert shared <= 0.1 * width * 13 + 1
+
+
 def test_curves_are_drawn_for_every_number_that_a_run_logs_by_epoch():
     log = [
         {
