@@ -14,7 +14,7 @@ import torch
 from safetensors.numpy import save_file
 
 from longtail.data.sparse import CSR
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.data.tokens import token_table
 from longtail.data.writing import read_labels, write_labels
 from longtail.errors import BadInput
@@ -29,7 +29,7 @@ from longtail.search.fuse import Fusion
 from longtail.search.product import Product
 from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
 
-_FORMATS = (3, 4, 5)  # that are read, the last of which is written, and alone has all of a model with a linker
+_FORMATS = (3, 4)  # that are read, the last of which is written; 3 knew no linker
 _BLOCK = 8_192  # texts predicted at a time
 
 
@@ -44,7 +44,7 @@ class Bundle:
         labels: L texts.
         vectors: float32 label vectors by score kind: ``encoder`` (L, D), the embeddings of the labels' texts, and
             ``classifier``, (L, D), or (L, D + 1) with a bias, where the recipe trains one.
-        fusion: mixes the `scorers`; the kind ``fused`` exists where it is given.
+        fusion: mixes the two; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
             ``combined``, the sum of the cosines of both, exists where it is given.
@@ -63,16 +63,12 @@ class Bundle:
     _indexes: dict[str, Exact] = field(default_factory=dict, repr=False)
 
     @property
-    def scorers(self) -> tuple[str, ...]:
-        """The score kinds that a fusion mixes: plain, encoder, classifier."""
-        return (*(("plain",) if self.linked is not None else ()), *self.vectors)
-
-    @property
     def kinds(self) -> tuple[str, ...]:
         """The score kinds, the best one last: plain, encoder, classifier, combined, product, fused."""
-        product = self.linked is not None and "classifier" in self.vectors
-        derived = {"combined": self.heads is not None, "product": product, "fused": self.fusion is not None}
-        return (*self.scorers, *(kind for kind, there in derived.items() if there))
+        linked = self.linked is not None
+        derived = {"combined": self.heads is not None, "product": linked and "classifier" in self.vectors}
+        derived["fused"] = self.fusion is not None
+        return (*(("plain",) if linked else ()), *self.vectors, *(kind for kind, there in derived.items() if there))
 
     @property
     def width(self) -> int:
@@ -106,8 +102,8 @@ class Bundle:
             return np.concatenate([z, w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)], axis=1)
         if kind == "fused":
             assert self.fusion is not None
-            parts = [(self.table(scorer, ids), self._columns(scorer)) for scorer in self.scorers]
-            return Fusion(self.fusion.weights, self.fusion.frequency[ids]).table(parts, self.width)
+            fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
+            return fusion.table([(table, self._columns(name)) for name, table in vectors.items()], self.width)
         return vectors["encoder" if kind == "plain" else kind]
 
     def _columns(self, kind: str) -> slice:
@@ -210,8 +206,7 @@ class Bundle:
         """
         iterator = iter(texts)
         while block := list(islice(iterator, _BLOCK)):
-            columns = {name: Strings.of(text.get(name, "") for text in block) for name in self.fields}
-            yield self.rank(Texts(Strings.of([""] * len(block)), columns), k, kind=kind)
+            yield self.rank(Texts.by_field(block, self.fields), k, kind=kind)
 
     def predict(self, texts: Sequence[str], k: int = 5, *, kind: str | None = None) -> list[list[Prediction]]:
         """The k best labels of each text, best first.
@@ -247,8 +242,9 @@ class Bundle:
             if self.linked is not None:
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
-            stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-            save_file(stored, path / "labels.safetensors")
+            save_file(
+                {name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / "labels.safetensors"
+            )
             write_labels(path / "labels.jsonl", self.labels)
             write_json(path / "bundle.json", card | {"sha256": hashes(path)})
 
@@ -278,7 +274,7 @@ class Bundle:
         if not path.is_file():
             raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
         card = json.loads(path.read_text(encoding="utf-8"))
-        if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
+        if card["format"] not in _FORMATS:
             problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
             raise BadInput(path, problem, remedy="use the longtail that wrote it")
         check_hashes(folder, card["sha256"])

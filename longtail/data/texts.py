@@ -107,6 +107,12 @@ class Texts:
         """Texts of one field, ``title``."""
         return cls(Strings.of(uids if uids is not None else [""] * len(titles)), {"title": Strings.of(titles)})
 
+    @classmethod
+    def by_field(cls, given: Sequence[Mapping[str, str]], fields: Sequence[str]) -> Texts:
+        """Texts without uids, of some fields; one that a text lacks is empty there."""
+        columns = {name: Strings.of(text.get(name, "") for text in given) for name in fields}
+        return cls(Strings.of([""] * len(given)), columns)
+
     def __len__(self) -> int:
         return len(self.uids)
 

@@ -153,8 +153,8 @@ class Enrichment(nn.Module):
                 ids, places = np.unique(np.maximum(links[part], 0), return_inverse=True)
                 places = np.where(links[part] < 0, -1, places.reshape(links[part].shape))
                 nodes = self.read(torch.from_numpy(ids).to(self.bank.device))
-                given = (torch.from_numpy(array).to(self.bank.device) for array in (x[part], places))
-                vectors, shares = self.combiner(next(given), nodes, next(given))
+                own, at = (torch.from_numpy(array).to(self.bank.device) for array in (x[part], places))
+                vectors, shares = self.combiner(own, nodes, at)
                 enriched[part], weights[part] = vectors.cpu().numpy(), shares.cpu().numpy()
         self.train(was_training)
         return enriched, weights

@@ -74,6 +74,7 @@ class Exact:
         """
         vectors = _finite("queries", queries, self.device)
         self._check(vectors, k, exclude)
+        # Where very many labels may be best, as for a query of zeros, tiles are the faster way for a few queries too.
         if exclude is None and 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k)) <= LARGE:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
             found = (vectors @ table.T).cpu().numpy()  # (Q, C)

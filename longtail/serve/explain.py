@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.bundle import Bundle
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.serve.parts import Label, View
 from longtail.topk import FloatArray, TopK
@@ -43,11 +43,8 @@ def explain(view: View, text: dict[str, str], ranked: Sequence[Label], kind: str
     order = [place[label.uid] for label in ranked if label.uid in place]
     pieces = _pieces(text.get("title", ""))
     titles = [" ".join(pieces)] + [" ".join(pieces[:i] + pieces[i + 1 :]) for i in range(len(pieces))]
-    columns = {
-        name: Strings.of(titles if name == "title" else [text.get(name, "")] * len(titles))
-        for name in view.model.fields
-    }
-    vectors = view.model.encode(Texts(Strings.of([""] * len(titles)), columns))  # (1 + words, D)
+    shorter = [{**text, "title": title} for title in titles]
+    vectors = view.model.encode(Texts.by_field(shorter, view.model.fields))  # (1 + words, D)
     scores = _scores(labels, vectors, kind)[:, order]  # (1 + words, labels)
     whole = {name: _scores(labels, vectors[:1], name)[0, order].tolist() for name in labels.kinds}
     return [
@@ -85,8 +82,7 @@ def linked_nodes(bundle: Bundle, given: Sequence[Mapping[str, str]]) -> list[lis
     linked = bundle.linked
     if linked is None:
         raise BadInput("--explain", f"a model of {bundle.recipe} links no documents to nodes", remedy="leave it out")
-    columns = {name: Strings.of(text.get(name, "") for text in given) for name in bundle.fields}
-    texts = Texts(Strings.of([""] * len(given)), columns)
+    texts = Texts.by_field(given, bundle.fields)
     x = bundle.queries(bundle.encode(texts, np.zeros((len(texts), 0), np.int64)), "plain")
     top = linked.find(texts, x, bundle.encoder)
     weights = None if linked.enrichment is None else linked.enrichment.enrich(x, top.ids)[1]

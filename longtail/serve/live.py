@@ -156,9 +156,8 @@ def _changes(model: Bundle, labels: Sequence[NewLabel]) -> list[Change]:
     """What the catalogue keeps of new labels: their texts and examples, and their vectors."""
     texts = Texts.of([label.text for label in labels], uids=[label.uid for label in labels])
     examples = [example for label in labels for example in label.examples]
-    columns = {name: Strings.of(example.get(name, "") for example in examples) for name in model.fields}
     owners = np.repeat(np.arange(len(labels)), [len(label.examples) for label in labels])
-    rows = model.new_labels(texts, Texts(Strings.of([""] * len(examples)), columns), owners).per_label()
+    rows = model.new_labels(texts, Texts.by_field(examples, model.fields), owners).per_label()
     return [
         Change(label.uid, label.text, label.examples, {name: array[i : i + 1].copy() for name, array in rows.items()})
         for i, label in enumerate(labels)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.errors import LongtailError
 from longtail.search.faiss import EXACT_BELOW
 from longtail.serve.batcher import Batcher, Full
@@ -234,7 +234,7 @@ class Service:
 def _together(view: View, kind: str, requests: Sequence[Predict]) -> list[Ranked]:
     """Answers to requests of one score kind, by one search."""
     texts = [text for request in requests for text in request.texts]
-    vectors = view.model.encode(as_texts(texts, view.model.fields))
+    vectors = view.model.encode(Texts.by_field(texts, view.model.fields))
     rows = iter(view.rank(vectors, max(request.k for request in requests), kind))
     answers = []
     for request in requests:
@@ -250,7 +250,7 @@ def _alone(view: View, job: Job) -> Any:
     if job.allowed is not None:
         view = View((view.parts[0].of(view.among(job.allowed)),), view.number)
     kind = job.kind or view.model.kinds[-1]
-    vectors = view.model.encode(as_texts(job.texts, view.model.fields))
+    vectors = view.model.encode(Texts.by_field(job.texts, view.model.fields))
     labels = view.rank(vectors, job.k, kind, job.excluded)
     return Ranked(kind, labels, _explained(view, kind, job, labels))
 
@@ -267,9 +267,3 @@ def _caught(action: Callable[[], Any]) -> Any:
         return action()
     except Exception as error:  # noqa: BLE001  (it is raised again where the request waits)
         return error
-
-
-def as_texts(texts: Sequence[dict[str, str]], fields: Sequence[str]) -> Texts:
-    """Texts of the fields that a model reads."""
-    columns = {name: Strings.of(text.get(name, "") for text in texts) for name in fields}
-    return Texts(Strings.of([""] * len(texts)), columns)

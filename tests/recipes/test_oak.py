@@ -19,7 +19,6 @@ from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.synthetic import planted_links
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import Tokens
-from longtail.files import write_json
 from longtail.recipes import enriching as enriching_module
 from longtail.recipes import linking as linking_module
 from longtail.recipes.linking import Linking, links_of
@@ -157,10 +156,6 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
     assert (tmp_path / "run" / "model" / "linker" / "encoder").exists() != shared
     assert (tmp_path / "run" / "model" / "enrichment.safetensors").exists() == (options.get("combiner") != "early")
     assert not list((tmp_path / "run").glob("linker-without-*"))
-    card = tmp_path / "run" / "model" / "bundle.json"
-    write_json(card, json.loads(card.read_text()) | {"format": 4})  # whose fusion knew no plain score
-    with pytest.raises(LongtailError, match="expected format 5, found 4"):
-        load(tmp_path / "run", device="cpu")
 
 
 def test_given_links_take_the_place_of_predicted_ones(data: Dataset) -> None:
@@ -325,7 +320,7 @@ def test_every_kind_is_its_queries_times_its_table_and_the_product_that_of_two(d
     np.testing.assert_allclose(found["product"], expected, atol=1e-5)
     assert model.fusion is not None
     *shares, constant = model.fusion.of_labels()
-    mixed = sum(share * found[kind] for share, kind in zip(shares, ("plain", "encoder", "classifier"), strict=True))
+    mixed = sum(share * found[kind] for share, kind in zip(shares, ("encoder", "classifier"), strict=True))
     np.testing.assert_allclose(found["fused"], mixed + constant, atol=1e-3)
     with pytest.raises(LongtailError, match="expected one of plain, encoder, classifier, fused, found product"):
         model.table("product")
