@@ -13,7 +13,7 @@ from torch import Tensor
 _ALIGNED = 16  # the kernel takes widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16: of a query's numbers, and of an approximate score
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
-FEW = 2  # queries that are worth screening; the product for more of them reads the table once, too
+FEW = 8  # queries that are worth screening; from some 12 on the product of all costs less
 LARGE = 2048  # labels that are worth screening; fewer are ranked in one go
 
 

@@ -1,4 +1,4 @@
-"""One or two queries are screened in 8 bits: the ranking is that of a full search, whatever the vectors."""
+"""A few queries are screened in 8 bits: the ranking is that of a full search, whatever the vectors."""
 
 from __future__ import annotations
 
