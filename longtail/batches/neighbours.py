@@ -29,6 +29,7 @@ class Neighbours:
         known: of the same sides and shapes: what is never a negative, on top of the edges.
         nodes: the tokens of nodes.
         share: in (0, 1], of the documents and labels that draw a neighbour in a batch; fewer cost less.
+        walk: makes edges anew of what a pruning leaves of ``known``; if left out, the edges themselves are pruned.
     """
 
     def __init__(
@@ -38,8 +39,10 @@ class Neighbours:
         nodes: Callable[[IntArray], Tokens],
         *,
         share: float = 1.0,
+        walk: Callable[[CSR], CSR] | None = None,
     ) -> None:
-        self.edges, self._known, self._nodes, self._share = edges, known, nodes, share
+        self.edges, self._known, self._nodes, self._share, self._walk = dict(edges), known, nodes, share, walk
+        self._left = {side: np.ones(known[side].nnz, bool) for side in edges if walk is not None}
         self._kept = {side: np.ones(matrix.nnz, bool) for side, matrix in edges.items()}
         self._drawn = {side: _Draws(matrix) for side, matrix in edges.items()}
 
@@ -80,7 +83,8 @@ class Neighbours:
     def prune(self, vectors: Mapping[str, FloatArray], nodes: FloatArray, *, above: float = 0.0) -> dict[str, int]:
         """Keep the edges whose two ends are similar under the current encoder; pruned edges may come back.
 
-        Source: RAMEN, appendix A.
+        Source: RAMEN, appendix A, which prunes what the walk found. A walk over the edges that are left, of which more
+        are right, goes astray less often (docs/methods/ramen.md).
 
         Args:
             vectors: (N, D) of the ``documents`` and (L, D) of the ``labels``, unit rows; of the sides that there are.
@@ -90,26 +94,36 @@ class Neighbours:
         Returns:
             How many edges are left, by side.
         """
-        for side, matrix in self.edges.items():
-            self._keep(side, similarities(matrix, vectors[side], nodes) > above)
+        for side in self.edges:
+            if side in self._left:
+                self._walk_again(side, similarities(self._known[side], vectors[side], nodes) > above)
+            self._keep(side, similarities(self.edges[side], vectors[side], nodes) > above)
         return self.counts()
 
     def counts(self) -> dict[str, int]:
         """The edges that are drawn from, by side."""
         return {side: int(kept.sum()) for side, kept in self._kept.items()}
 
+    def _walk_again(self, side: str, left: BoolArray) -> None:
+        assert self._walk is not None
+        self._left[side] = left
+        self.edges[side] = self._walk(take_entries(self._known[side], left))
+
     def _keep(self, side: str, kept: BoolArray) -> None:
         self._kept[side] = kept
         self._drawn[side] = _Draws(take_entries(self.edges[side], kept))
 
     def state_dict(self) -> dict[str, torch.Tensor]:
-        """Which edges are kept, for a checkpoint."""
-        return {side: torch.from_numpy(kept) for side, kept in self._kept.items()}
+        """Which edges are kept, and what they were made of, for a checkpoint."""
+        left = {f"{side}.left": kept for side, kept in self._left.items()}
+        return {name: torch.from_numpy(kept) for name, kept in (self._kept | left).items()}
 
     def load_state_dict(self, state: Mapping[str, torch.Tensor]) -> None:
         """Take the kept edges back from a checkpoint."""
-        for side, kept in state.items():
-            self._keep(side, kept.numpy())
+        for side in self.edges:
+            if side in self._left:
+                self._walk_again(side, state[f"{side}.left"].numpy())
+            self._keep(side, state[side].numpy())
 
 
 class _Draws:

@@ -17,7 +17,7 @@ from longtail.data.ragged import Ragged
 from longtail.data.sparse import CSR, take_entries
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import token_table
-from longtail.data.walk import cached_walk
+from longtail.data.walk import cached_walk, walk
 from longtail.errors import BadInput
 from longtail.losses import Loss
 from longtail.losses.weights import Bandits, accuracy
@@ -145,6 +145,7 @@ def graph_terms(
     prune_from: int = 2,
     prune_every: int = 1,
     prune_above: float = 0.0,
+    walk_again: bool = False,
 ) -> GraphTerms:
     """Walk on the graphs of a data set, and make the terms of them.
 
@@ -165,6 +166,7 @@ def graph_terms(
         prune_from: see `GraphTerms`.
         prune_every: see `GraphTerms`.
         prune_above: see `GraphTerms`.
+        walk_again: prune the edges of the graph and walk anew over what is left, not what the first walk found.
 
     Raises:
         BadInput: there is no such graph, side or weight, or a graph that was asked for by name has no edge.
@@ -189,7 +191,8 @@ def graph_terms(
             side: cached_walk(matrix, cache_of(run), restart=restart, keep=keep, hub=hub)
             for side, matrix in known.items()
         }
-        pools[name] = Neighbours(walked, known, partial(text.encoder.tokenizer.batch, table), share=share)
+        again = partial(walk, restart=restart, keep=keep, hub=hub) if walk_again else None
+        pools[name] = Neighbours(walked, known, partial(text.encoder.tokenizer.batch, table), share=share, walk=again)
         tables[name] = table
     terms = [f"{name}.{side}" for name, pool in pools.items() for side in pool.edges]
     return GraphTerms(

@@ -50,6 +50,7 @@ def ramen(
     graph_redraw: int = 10,
     walk_restart: float = 0.8,
     walk_keep: int = 20,
+    walk_again: bool = False,
     hub_degree: int = 500,
     prune: bool = True,
     prune_above: float = 0.0,
@@ -97,6 +98,7 @@ def ramen(
         graph_redraw: steps after which the bandits are rewarded and draw new weights.
         walk_restart: chance that a hop of the walk starts anew; 1 takes the edges as they are.
         walk_keep: nodes that the walk keeps of a document or label.
+        walk_again: at each pruning, prune the graph and walk anew over what is left; for graphs with many wrong edges.
         hub_degree: nodes with more neighbours than this are left out.
         prune: drop edges whose ends are not similar under the current encoder.
         prune_above: the cosine that an edge must exceed to stay.
@@ -147,6 +149,7 @@ def ramen(
         redraw=graph_redraw,
         restart=walk_restart,
         keep=walk_keep,
+        walk_again=walk_again,
         hub=hub_degree,
         prune_from=refresh_from,
         prune_every=refresh_every if prune else 0,

@@ -15,6 +15,7 @@ from longtail.data.dataset import Split
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.data.tokens import VectorTokens
+from longtail.data.walk import walk
 from longtail.topk import IntArray
 
 N, L, M = 31, 19, 23
@@ -113,6 +114,19 @@ def test_pruning_keeps_edges_by_cosine_and_starts_from_all_of_them_each_time() -
     assert graph.prune({"documents": documents}, nodes, above=-1) == {"documents": 4}
 
 
+def test_a_walk_over_what_a_pruning_leaves_does_not_pass_through_what_it_dropped() -> None:
+    """Documents 0 and 1 share node 1 and so reach each other's; once document 1's edge to it is gone, they do not."""
+    known = csr_of_lists([[0, 1], [1, 2]], 3)
+    graph = Neighbours({"documents": walk(known)}, {"documents": known}, numbers, walk=walk)
+    assert graph.counts() == {"documents": 6}
+    nodes = np.array([[1, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
+    documents = np.array([[0.6, 0.8, 0], [-0.1, 0.9, 0]], np.float32)
+    assert graph.prune({"documents": documents}, nodes) == {"documents": 3}  # of 0: nodes 0 and 1; of 1: node 2
+    assert graph.edges["documents"].toarray().astype(bool).tolist() == [[True, True, False], [False, False, True]]
+    assert graph.prune({"documents": np.abs(documents)}, nodes, above=-1) == {"documents": 6}  # from all of them again
+    assert graph.prune({"documents": documents}, nodes, above=2) == {"documents": 0}
+
+
 def test_a_graph_that_lost_all_its_edges_gives_no_anchors() -> None:
     edges = csr_of_lists([[0], [1]], 2)
     graph = Neighbours({"documents": edges}, {"documents": edges}, numbers)
@@ -122,12 +136,15 @@ def test_a_graph_that_lost_all_its_edges_gives_no_anchors() -> None:
     assert len(anchors.sides["documents"].at) == 0
 
 
-def test_the_state_is_what_is_kept() -> None:
-    graph, _, _ = random_graph(0)
+@pytest.mark.parametrize("walked", [False, True])
+def test_the_state_is_what_is_kept(walked: bool) -> None:
+    graph, other = (
+        Neighbours(edges, known, numbers, walk=walk if walked else None)
+        for _, edges, known in (random_graph(0), random_graph(0))
+    )
     rng = np.random.default_rng(1)
     vectors = {"documents": rng.standard_normal((N, 3)), "labels": rng.standard_normal((L, 3))}
     graph.prune(vectors, rng.standard_normal((M, 3)))
-    other, _, _ = random_graph(0)
     other.load_state_dict(graph.state_dict())
     draw = (np.arange(N), np.arange(L), np.ones((N, L)))
     one, same = (g(*draw, np.random.default_rng(2)) for g in (graph, other))

@@ -128,8 +128,10 @@ SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs"
 SMALL |= {"learning_rate": 0.02, "classifier_epochs": 0, "device": "cpu", "graph_redraw": 3}
 
 
-@pytest.mark.parametrize("base", ["ngame", "ance"])
-def test_a_resumed_run_ends_as_an_unbroken_one(base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("base", "walk_again"), [("ngame", False), ("ngame", True), ("ance", False)])
+def test_a_resumed_run_ends_as_an_unbroken_one(
+    base: str, walk_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = planted(0, documents=600, labels=120).dataset
     plain, steps = module.take_step, {"left": 23}
 
@@ -142,13 +144,14 @@ def test_a_resumed_run_ends_as_an_unbroken_one(base: str, tmp_path: Path, monkey
     def run(name: str) -> Run:
         return Run(tmp_path / name, Log(tmp_path / name / "metrics.jsonl"), interval=0)
 
-    recipes.ramen(data, base=base, out=run("whole"), **SMALL)
+    options = {**SMALL, "base": base, "walk_again": walk_again}
+    recipes.ramen(data, out=run("whole"), **options)
     with monkeypatch.context() as patch:
         patch.setattr(module, "take_step", dying)
         with pytest.raises(KeyboardInterrupt):
-            recipes.ramen(data, base=base, out=run("broken"), **SMALL)
+            recipes.ramen(data, out=run("broken"), **options)
     assert (tmp_path / "broken" / "stages" / "encoder.checkpoint.safetensors").exists()
-    recipes.ramen(data, base=base, out=run("broken"), **SMALL)
+    recipes.ramen(data, out=run("broken"), **options)
     whole, broken = (load_file(tmp_path / name / "model" / "labels.safetensors") for name in ("whole", "broken"))
     np.testing.assert_array_equal(whole["encoder"], broken["encoder"])
     logs = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("whole", "broken")]
