@@ -63,25 +63,17 @@ class PaddedTokens:
 
 @dataclass(frozen=True, slots=True)
 class BagTokens:
-    """B bags of weighted features out of V, in both directions, so that neither pass of a bag encoder has to sort.
+    """B bags of weighted features out of V.
 
     Attributes:
         ids: (F,) int64 feature ids, bag after bag.
         offsets: (B + 1,) int64; bag b holds ``ids[offsets[b]:offsets[b + 1]]``.
         weights: (F,) float32.
-        features: (U,) int64, the distinct ids, ascending.
-        feature_offsets: (U + 1,) int64; feature u is in ``feature_bags[feature_offsets[u]:feature_offsets[u + 1]]``.
-        feature_bags: (F,) int64, the bags that hold each feature.
-        feature_weights: (F,) float32, the weights in that order.
     """
 
     ids: Tensor
     offsets: Tensor
     weights: Tensor
-    features: Tensor
-    feature_offsets: Tensor
-    feature_bags: Tensor
-    feature_weights: Tensor
 
     def __len__(self) -> int:
         return int(self.offsets.shape[0]) - 1
@@ -93,13 +85,26 @@ class BagTokens:
     def followed_by(self, *others: Tokens) -> BagTokens:
         """The bags of all, one after the other."""
         every = _of_one_kind(self, others)
-        ids, weights = torch.cat([tokens.ids for tokens in every]), torch.cat([tokens.weights for tokens in every])
         sizes = torch.cat([tokens.offsets.diff() for tokens in every])
-        offsets = pad(sizes.cumsum(0), (1, 0))
-        order = ids.argsort(stable=True)
-        features, counts = torch.unique_consecutive(ids[order], return_counts=True)
-        bags = torch.arange(len(sizes), device=ids.device).repeat_interleave(sizes)
-        return BagTokens(ids, offsets, weights, features, pad(counts.cumsum(0), (1, 0)), bags[order], weights[order])
+        return BagTokens(
+            torch.cat([tokens.ids for tokens in every]),
+            pad(sizes.cumsum(0), (1, 0)),
+            torch.cat([tokens.weights for tokens in every]),
+        )
+
+    def by_feature(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same the other way round, which bags hold each feature: what the backward pass of a bag encoder reads.
+
+        Returns:
+            features: (U,) int64, the distinct ids, ascending.
+            offsets: (U + 1,) int64; feature u is in ``bags[offsets[u]:offsets[u + 1]]``.
+            bags: (F,) int64, ascending for each feature.
+            weights: (F,) float32, in that order.
+        """
+        ids, order = self.ids.sort(stable=True)
+        features, counts = torch.unique_consecutive(ids, return_counts=True)
+        bags = torch.arange(len(self), device=ids.device).repeat_interleave(self.offsets.diff())
+        return features, pad(counts.cumsum(0), (1, 0)), bags[order], self.weights[order]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ class _BagSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        tokens = ctx.tokens
-        by_feature = (tokens.feature_bags, tokens.feature_offsets, tokens.feature_weights)
-        return _row_gradient(tokens.features, _weighted_sums(gradient.contiguous(), *by_feature), ctx.shape), None
+        features, offsets, bags, weights = ctx.tokens.by_feature()
+        sums = _weighted_sums(gradient.contiguous(), bags, offsets, weights)
+        return _row_gradient(features, sums, ctx.shape), None
 
 
 def _weighted_sums(table: Tensor, ids: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
@@ -101,7 +101,7 @@ def rows(table: Tensor, ids: Tensor) -> Tensor:
 def bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
     """Each bag's weighted sum of table rows: out[b] = sum over the features f of bag b of weight[b, f] table[f].
 
-    The backward pass is the same kernel over the transposed bags, which the tokens carry.
+    The backward pass is the same kernel over the transposed bags.
 
     Args:
         table: (V, D) parameter.

@@ -195,7 +195,7 @@ def test_the_fingerprint_tells_tokenisers_apart() -> None:
 
 
 @pytest.mark.parametrize("chosen", [[3, 0, 3, 1, 17], [], [5]])
-def test_batch_is_the_rows_in_both_directions(chosen: list[int]) -> None:
+def test_batch_is_the_rows_and_knows_which_bags_hold_a_feature(chosen: list[int]) -> None:
     tokenizer = BagTokenizer.fit(sentences(0))
     table = tokenizer(sentences(1))
     tokens = tokenizer.batch(table, np.asarray(chosen, np.int64))
@@ -209,15 +209,13 @@ def test_batch_is_the_rows_in_both_directions(chosen: list[int]) -> None:
     assert tokens.weights.tolist() == [weight for *_, weight in flat]
     lengths = [table.offsets[row + 1] - table.offsets[row] for row in chosen]
     assert tokens.offsets.tolist() == np.cumsum([0, *lengths]).tolist()
-    features = sorted({feature for _, feature, _ in flat})
-    assert tokens.features.tolist() == features
+    features, offsets, bags, weights = (tensor.tolist() for tensor in tokens.by_feature())
+    assert features == sorted({feature for _, feature, _ in flat})
     for i, feature in enumerate(features):
-        place = slice(int(tokens.feature_offsets[i]), int(tokens.feature_offsets[i + 1]))
+        place = slice(offsets[i], offsets[i + 1])
         held = [(bag, weight) for bag, other, weight in flat if other == feature]
-        assert (
-            list(zip(tokens.feature_bags[place].tolist(), tokens.feature_weights[place].tolist(), strict=True)) == held
-        )
-    assert tokens.feature_offsets[-1] == len(flat)
+        assert list(zip(bags[place], weights[place], strict=True)) == held
+    assert offsets[-1] == len(flat)
 
 
 def test_batch_of_a_table_on_disk_without_a_known_feature(tmp_path: Path) -> None:
@@ -226,3 +224,4 @@ def test_batch_of_a_table_on_disk_without_a_known_feature(tmp_path: Path) -> Non
     tokenizer(["", ""]).save(tmp_path / "table")
     tokens = tokenizer.batch(Ragged.load(tmp_path / "table"), np.array([0, 1]))
     assert tokens.offsets.tolist() == [0, 0, 0]
+    assert [tensor.tolist() for tensor in tokens.by_feature()] == [[], [0], [], []]

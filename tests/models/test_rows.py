@@ -68,10 +68,6 @@ def test_bag_sum_by_hand() -> None:
         ids=torch.tensor([0, 2, 2]),
         offsets=torch.tensor([0, 2, 2, 3]),
         weights=torch.tensor([2.0, 1.0, 3.0]),
-        features=torch.tensor([0, 2]),
-        feature_offsets=torch.tensor([0, 1, 3]),
-        feature_bags=torch.tensor([0, 0, 2]),
-        feature_weights=torch.tensor([2.0, 1.0, 3.0]),
     )
     values = torch.tensor([[10.0], [20.0], [30.0]], requires_grad=True)
     out = bag_sum(values, tokens)
