@@ -29,7 +29,7 @@ from longtail.search.fuse import Fusion
 from longtail.search.product import Product
 from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
 
-_FORMATS = (3, 4)  # that are read, the last of which is written; 3 knew no linker
+_FORMATS = (3, 4, 5)  # that are read, the last of which is written; 5 alone mixes what a linker's model does
 _BLOCK = 8_192  # texts predicted at a time
 
 
@@ -44,7 +44,7 @@ class Bundle:
         labels: L texts.
         vectors: float32 label vectors by score kind: ``encoder`` (L, D), the embeddings of the labels' texts, and
             ``classifier``, (L, D), or (L, D + 1) with a bias, where the recipe trains one.
-        fusion: mixes the two; the kind ``fused`` exists where it is given.
+        fusion: mixes the two `scorers`; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
             ``combined``, the sum of the cosines of both, exists where it is given.
@@ -69,6 +69,11 @@ class Bundle:
         derived = {"combined": self.heads is not None, "product": linked and "classifier" in self.vectors}
         derived["fused"] = self.fusion is not None
         return (*(("plain",) if linked else ()), *self.vectors, *(kind for kind, there in derived.items() if there))
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """The score kinds that a fusion mixes; one that meets another vector than the classifier does adds more."""
+        return tuple("plain" if kind == "encoder" and self.linked is not None else kind for kind in self.vectors)
 
     @property
     def width(self) -> int:
@@ -103,7 +108,7 @@ class Bundle:
         if kind == "fused":
             assert self.fusion is not None
             fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
-            return fusion.table([(table, self._columns(name)) for name, table in vectors.items()], self.width)
+            return fusion.table([*zip(vectors.values(), map(self._columns, self.scorers), strict=True)], self.width)
         return vectors["encoder" if kind == "plain" else kind]
 
     def _columns(self, kind: str) -> slice:
@@ -242,9 +247,8 @@ class Bundle:
             if self.linked is not None:
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
-            save_file(
-                {name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / "labels.safetensors"
-            )
+            stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            save_file(stored, path / "labels.safetensors")
             write_labels(path / "labels.jsonl", self.labels)
             write_json(path / "bundle.json", card | {"sha256": hashes(path)})
 
@@ -274,7 +278,7 @@ class Bundle:
         if not path.is_file():
             raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
         card = json.loads(path.read_text(encoding="utf-8"))
-        if card["format"] not in _FORMATS:
+        if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
             problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
             raise BadInput(path, problem, remedy="use the longtail that wrote it")
         check_hashes(folder, card["sha256"])

@@ -299,8 +299,8 @@ def fuse(bundle: Bundle, validation: Split, targets: CSR) -> Bundle:
     if not len(validation):
         return bundle
     vectors = bundle.encode(validation.documents)
-    tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.vectors]
-    queries = [bundle.queries(vectors, kind) for kind in bundle.vectors]
+    tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.scorers]
+    queries = [bundle.queries(vectors, kind) for kind in bundle.scorers]
     candidates = Candidates.of(tops, queries, list(bundle.vectors.values()), validation.targets)
     return replace(bundle, fusion=learn_fusion(candidates, label_frequency(targets)))
 
