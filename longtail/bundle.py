@@ -29,7 +29,7 @@ from longtail.search.fuse import Fusion
 from longtail.search.product import Product
 from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
 
-_FORMATS = (3, 4, 5)  # that are read, the last of which is written; 5 alone mixes what a linker's model does
+_FORMATS = (3, 4, 5)  # that are read; the last is written, and alone has what the fusion of a model with a linker mixes
 _BLOCK = 8_192  # texts predicted at a time
 
 
