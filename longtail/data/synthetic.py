@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from longtail.data.dataset import Dataset, Propensity, Split
 from longtail.data.graph import Graph
-from longtail.data.sparse import csr_of_lists
+from longtail.data.sparse import CSR, csr, csr_of_lists, row_of_entry
 from longtail.data.texts import Strings, Texts
 
 GROUP = 4  # labels of block B that share one text
@@ -101,7 +101,13 @@ class _Writer:
 
 
 def planted(
-    seed: int, *, documents: int = 2000, test_documents: int = 500, labels: int = 300, wrong_edges: float = 0.1
+    seed: int,
+    *,
+    documents: int = 2000,
+    test_documents: int = 500,
+    labels: int = 300,
+    wrong_edges: float = 0.1,
+    random_edges: float = 0.0,
 ) -> Planted:
     """Make a planted data set.
 
@@ -127,6 +133,7 @@ def planted(
         test_documents: of the same blocks, at least L / 4.
         labels: L, at least 16.
         wrong_edges: share in [0, 1] of the training documents of block C that have one more edge, to a random node.
+        random_edges: share in [0, 1] of all edges that lead to a random node instead; nothing else depends on it.
 
     Returns:
         The data set and the block of each test document.
@@ -145,11 +152,11 @@ def planted(
     first = labels - quarter
     edges: list[list[int]] = [[]] * first + [[2 * i, 2 * i + 1] for i in range(quarter)]
     nodes = len(writer.nodes)
-    graph = Graph(
-        Strings.of(map(" ".join, writer.nodes)),
-        csr_of_lists([document.nodes for document in train], nodes),
-        csr_of_lists(edges, nodes),
+    rewired = (
+        _rewired(csr_of_lists(rows, nodes), random_edges, np.random.default_rng((seed, side)))
+        for side, rows in enumerate(([document.nodes for document in train], edges))
     )
+    graph = Graph(Strings.of(map(" ".join, writer.nodes)), *rewired)
     dataset = Dataset(
         name="planted",
         train=_split(train, labels, "train"),
@@ -161,6 +168,13 @@ def planted(
         description="Made-up words whose right labels are known by construction.",
     )
     return Planted(dataset, np.array([document.block for document in test]))
+
+
+def _rewired(edges: CSR, share: float, rng: np.random.Generator) -> CSR:
+    """The edges, a share of which lead to random nodes instead."""
+    nodes, wrong = edges.indices.copy(), rng.random(edges.nnz) < share
+    nodes[wrong] = rng.integers(edges.shape[1], size=wrong.sum())
+    return csr(row_of_entry(edges), nodes, edges.shape)
 
 
 def _made_up_words(rng: np.random.Generator, n: int) -> list[str]:

@@ -1,7 +1,7 @@
 """Reading a large table by rows, with gradients that hold just those rows.
 
-`rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that neither the backward pass nor
-the optimiser sorts, adds up or touches a row that the batch did not read.
+`rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that the optimiser neither
+sorts nor adds up, and nothing touches a row that the batch did not read.
 """
 
 from __future__ import annotations

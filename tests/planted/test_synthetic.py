@@ -213,3 +213,21 @@ def test_one_seed_gives_one_data_set_of_links() -> None:
     one, other, third = (planted_links(seed).dataset.fingerprint() for seed in (3, 3, 4))
     assert one == other
     assert one != third
+
+
+def test_random_edges_replace_as_many_as_asked_for_and_change_nothing_else() -> None:
+    clean, noisy = planted(3), planted(3, random_edges=0.6)
+    for one, other in ((clean.dataset.train, noisy.dataset.train), (clean.dataset.test, noisy.dataset.test)):
+        assert one is not None
+        assert other is not None
+        assert one.documents.digest() == other.documents.digest()
+        assert (one.targets != other.targets).nnz == 0
+    for side, least in (("train", 0.35), ("label", 0.3)):
+        one, other = (getattr(data.dataset.graphs["topic"], side) for data in (clean, noisy))
+        kept = other.multiply(one != 0).nnz / one.nnz
+        assert least < kept < 0.5, side
+        assert 0.95 < other.nnz / one.nnz <= 1, side  # some are drawn twice
+    again = planted(3, random_edges=0.6).dataset.graphs["topic"].train
+    assert again is not None
+    assert noisy.dataset.graphs["topic"].train is not None
+    assert (again != noisy.dataset.graphs["topic"].train).nnz == 0

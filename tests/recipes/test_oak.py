@@ -19,6 +19,7 @@ from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.synthetic import planted_links
 from longtail.data.texts import Strings, Texts
 from longtail.data.tokens import Tokens
+from longtail.files import write_json
 from longtail.recipes import enriching as enriching_module
 from longtail.recipes import linking as linking_module
 from longtail.recipes.linking import Linking, links_of
@@ -156,6 +157,10 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
     assert (tmp_path / "run" / "model" / "linker" / "encoder").exists() != shared
     assert (tmp_path / "run" / "model" / "enrichment.safetensors").exists() == (options.get("combiner") != "early")
     assert not list((tmp_path / "run").glob("linker-without-*"))
+    card = tmp_path / "run" / "model" / "bundle.json"
+    write_json(card, json.loads(card.read_text()) | {"format": 4})  # whose fusion mixed other scores
+    with pytest.raises(LongtailError, match="expected format 5, found 4"):
+        load(tmp_path / "run", device="cpu")
 
 
 def test_given_links_take_the_place_of_predicted_ones(data: Dataset) -> None:
