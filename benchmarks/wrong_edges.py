@@ -59,7 +59,7 @@ def without_wrong_edges(noisy: Planted, clean: Planted) -> Planted:
     assert one.train is not None
     assert one.label is not None
     graph = Graph(one.nodes, one.train.multiply(other.train != 0).tocsr(), one.label.multiply(other.label != 0).tocsr())
-    return replace(noisy, dataset=replace(noisy.dataset, graphs={"topic": graph}))
+    return noisy._replace(dataset=replace(noisy.dataset, graphs={"topic": graph}))
 
 
 def main() -> None:
