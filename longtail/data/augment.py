@@ -138,7 +138,7 @@ def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
     Args:
         dataset: after the validation rows were held out.
         augment: ``none``, or the name of an augmentation with its options: ``gandalf``,
-            ``gandalf:threshold=0.2,labels=10000``. The options are the arguments of the function of that name.
+            ``gandalf:threshold=0.2:labels=10000``. The options are the arguments of the function of that name.
         seed: of all random numbers.
 
     Raises:
@@ -155,15 +155,15 @@ def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
 
 
 def _options(name: str, transform: Callable[..., Dataset], text: str) -> dict[str, Any]:
-    """The options in ``key=value,key=value``, of the types that the function declares."""
+    """The options in ``key=value:key=value``, of the types that the function declares."""
     hints = get_type_hints(transform)
     known = {key: hints[key] for key in inspect.signature(transform).parameters if key not in {"dataset", "seed"}}
     options: dict[str, Any] = {}
-    for part in filter(None, text.split(",")):
+    for part in filter(None, text.split(":")):
         key, _, value = (piece.strip() for piece in part.partition("="))
         if key not in known:
             found = f"expected one of the options {', '.join(known)}, found {key!r}"
-            raise BadInput(f"--augment {name}", found, remedy="write options as name:option=value,option=value")
+            raise BadInput(f"--augment {name}", found, remedy="write options as name:option=value:option=value")
         options[key] = _value(f"--augment {name}:{key}", known[key], value)
     return options
 
@@ -181,7 +181,7 @@ def _value(where: str, hint: Any, text: str) -> Any:
         value = -1
     if not 0 <= value < float("inf"):
         what = "a number" if kind is float else "an integer"
-        raise BadInput(where, f"expected {what} of at least 0, found {text!r}", remedy="correct it")
+        raise BadInput(where, f"expected {what} of at least 0, found {text!r}", remedy="write name:option=value:...")
     return value
 
 

@@ -29,6 +29,11 @@ def test_arguments_become_options_of_train():
     assert method.options() == ["--fields", "title,content", "--learning-rate", "0.01"]
 
 
+def test_options_of_an_augmentation_stay_together():
+    method = Method.parse("a=astec:augment=gandalf:labels=100:choose=tail,epochs=3")
+    assert method.arguments == {"augment": "gandalf:labels=100:choose=tail", "epochs": 3}
+
+
 def test_a_label_is_a_folder():
     assert Method.parse("dpr:encoder=models/one two,epochs=3").folder == "dpr_encoder=models_one_two,epochs=3"
 

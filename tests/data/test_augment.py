@@ -108,10 +108,10 @@ def test_tail_labels_come_first() -> None:
     lists = [[0]] * 30 + [[i] for i in range(1, 31)]
     data = Dataset.from_texts([f"d{i}" for i in range(60)], lists, [f"l{i}" for i in range(31)])
     for count in (5, 29, 30):
-        rows = augmented(data, f"one_hot:labels={count},choose=tail", seed=0).train
+        rows = augmented(data, f"one_hot:labels={count}:choose=tail", seed=0).train
         assert "l0" not in list(rows.documents.fields["title"])
         assert len(rows) == 60 + count
-    assert "l0" in list(augmented(data, "one_hot:labels=31,choose=tail", seed=0).train.documents.fields["title"])
+    assert "l0" in list(augmented(data, "one_hot:labels=31:choose=tail", seed=0).train.documents.fields["title"])
     drawn = [augmented(data, "one_hot:labels=10", seed=seed).train.targets[60:].indices.tolist() for seed in range(20)]
     assert any(0 in labels for labels in drawn)
     assert all(labels == sorted(set(labels)) and len(labels) == 10 for labels in drawn)
@@ -144,6 +144,7 @@ def test_fields_that_one_side_lacks_are_empty() -> None:
         ("gandalf:threshold=1", "threshold: expected at least 0 and below 1, found 1"),
         ("gandalf:labels=1.5", "labels: expected an integer of at least 0, found '1.5'"),
         ("gandalf:labels=-3", "labels: expected an integer of at least 0, found '-3'"),
+        ("gandalf:threshold=0.2,labels=9", "threshold: expected a number of at least 0, found '0.2,labels=9'"),
         ("gandalf:rows=none", "rows: expected one of all, surrogate, sample, found 'none'"),
     ],
 )

@@ -95,7 +95,7 @@ def test_synonyms_replace_words_by_near_ones_and_keep_the_labels() -> None:
     data = Dataset.from_texts(texts, [[i % 3] for i in range(len(texts))], ["x", "y", "z"])
     near = near_words([*texts, "x", "y", "z"], similarity=0.4)
     for share in (0.0, 0.3, 1.0):
-        rows = augmented(data, f"synonyms:share={share},similarity=0.4", seed=0).train
+        rows = augmented(data, f"synonyms:share={share}:similarity=0.4", seed=0).train
         made = list(rows.documents.fields["title"])[400:]
         pairs = [
             (old, new) for a, b in zip(texts, made, strict=True) for old, new in zip(a.split(), b.split(), strict=True)
