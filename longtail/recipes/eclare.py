@@ -43,7 +43,8 @@ def eclare(
     temperature: float = 0.1,
     learning_rate: float | None = None,
     warmup: int = 100,
-    beam: int = 8,
+    shortlist_cluster_size: int = 8,
+    beam: int = 4,
     shortlist_negatives: int = 4,
     classifier_epochs: int = 6,
     classifier_learning_rate: float = 3e-3,
@@ -71,7 +72,7 @@ def eclare(
         augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
             options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
         neighbours: labels that are kept of the random walk of each label, itself among them.
-        cluster_size: the most labels of a cluster.
+        cluster_size: the most labels of a cluster that the encoder is trained on.
         epochs: of the encoder on clusters, passes over the training rows.
         batch: rows of a batch.
         random_negatives: labels (or clusters) drawn at random into each pool, on top of the positives of its rows.
@@ -79,7 +80,8 @@ def eclare(
         temperature: of the loss.
         learning_rate: of the encoder; 1e-4 for a transformer and 4e-3 for others if left out.
         warmup: steps over which it rises; it falls linearly to 0 after that.
-        beam: clusters of labels near to a row whose labels are its shortlist.
+        shortlist_cluster_size: the most labels of a cluster of the shortlists.
+        beam: clusters near to a row whose labels are its shortlist.
         shortlist_negatives: labels of its shortlist that each row draws into a pool.
         classifier_epochs: passes over the training rows.
         classifier_learning_rate: of the classifiers, also of those of clusters.
@@ -117,7 +119,8 @@ def eclare(
     )
 
     x, z = text.embed(text.documents), with_neighbours(graph, text.embed(text.labels))  # (N, D), (L, D)
-    near = shortlists(train, x, z, clusters_of(z, cluster_size, seed=seed, device=where), beam, device=where)
+    clusters = clusters_of(z, shortlist_cluster_size, seed=seed, device=where)
+    near = shortlists(train, x, z, clusters, beam, device=where)
     w = train_extreme(
         run,
         train,
