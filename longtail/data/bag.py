@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -43,31 +42,53 @@ def character_ngrams(word: str, n: int) -> list[str]:
     return [bordered[i : i + n] for i in range(len(bordered) - n + 1)] if len(bordered) > n else []
 
 
-@dataclass(slots=True)
-class Occurrences:
-    """The words of some texts, in the order of the texts."""
+class Words:
+    """The words of texts, numbered as they are met; each run of letters and digits is split once.
 
-    words: list[str]  # the distinct ones
-    word: IntArray  # (W,) index into ``words`` of each occurrence
-    text: IntArray  # (W,) the text it stands in
+    Attributes:
+        names: of the words, in order of their numbers.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._runs: dict[str, tuple[int, ...]] = {}
+
+    def __call__(self, texts: Iterable[str]) -> tuple[IntArray, IntArray]:
+        """The number of each occurring word, (W,), and the text that it stands in, (W,), in the order of the texts."""
+        words: list[int] = []
+        sizes: list[int] = []
+        for text in texts:
+            before = len(words)
+            for run in _RUN.findall(text):
+                numbers = self._runs.get(run)
+                words += self._numbered(run) if numbers is None else numbers
+            sizes.append(len(words) - before)
+        return np.asarray(words, np.int64), np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+
+    def _numbered(self, run: str) -> tuple[int, ...]:
+        words = words_of(run)
+        for word in words:
+            if self._numbers.setdefault(word, len(self.names)) == len(self.names):
+                self.names.append(word)
+        numbers = self._runs[run] = tuple(self._numbers[word] for word in words)
+        return numbers
 
 
-def occurrences(texts: Iterable[str], split: dict[str, tuple[str, ...]]) -> Occurrences:
-    """Split texts into words; ``split`` remembers what each run of letters was split into."""
-    index: dict[str, int] = {}
-    flat: list[int] = []
-    counts: list[int] = []
-    for text in texts:
-        before = len(flat)
-        for run in _RUN.findall(text):
-            parts = split.get(run)
-            if parts is None:
-                parts = split[run] = words_of(run)
-            flat.extend([index.setdefault(word, len(index)) for word in parts])
-        counts.append(len(flat) - before)
-    return Occurrences(
-        list(index), np.asarray(flat, np.int64), np.repeat(np.arange(len(counts), dtype=np.int64), counts)
-    )
+class _Rows:
+    """Numbers for each word, row after row; rows of words that were met since are added behind."""
+
+    def __init__(self, row_of: Callable[[str], list[int]]) -> None:
+        self._row_of = row_of
+        self._flat, self._offsets = np.zeros(0, np.int64), np.zeros(1, np.int64)
+
+    def __call__(self, words: Words) -> tuple[IntArray, IntArray]:
+        """The numbers of all words; those of word i are ``flat[offsets[i]:offsets[i + 1]]``."""
+        new = [self._row_of(name) for name in words.names[len(self._offsets) - 1 :]]
+        ends = self._offsets[-1] + np.cumsum([len(row) for row in new], dtype=np.int64)
+        self._flat = np.concatenate([self._flat, np.fromiter(chain.from_iterable(new), np.int64)])
+        self._offsets = np.concatenate([self._offsets, ends])
+        return self._flat, self._offsets
 
 
 def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -116,24 +137,26 @@ class BagTokenizer:
             minimum: a feature is kept if it occurs in at least so many texts.
             limit: the most features kept: words and n-grams by the texts they occur in, then pairs.
         """
-        frequency: Counter[str] = Counter()
-        split: dict[str, tuple[str, ...]] = {}
-        n = 0
+        words, numbers, n = Words(), dict[str, int](), 0
+        rows = _Rows(lambda word: [numbers.setdefault(gram, len(numbers)) for gram in _named_ngrams(word, ngram)])
+        of_words, of_grams = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        of_pairs: list[tuple[IntArray, IntArray]] = []
         for block in blocks_of(texts):
             n += len(block)
-            found = occurrences(block, split)
-            for name, count in _document_frequencies(found, ngram):
-                frequency[name] += count
-        words = {name for name, count in frequency.items() if count >= minimum and " " not in name}
-        kept = [
-            (count, name)
-            for name, count in frequency.items()
-            if count >= minimum and (" " not in name or all(word in words for word in name.split(" ")))
-        ]
-        kept.sort(key=lambda item: (" " in item[1], -item[0], item[1]))  # a pair only where both its words are kept
+            word, text = words(block)
+            of_words = _sum(of_words, _texts_with(word, text, len(words.names)))
+            grams, offsets = rows(words)
+            positions, counts = gather(offsets, word)
+            of_grams = _sum(of_grams, _texts_with(grams[positions], np.repeat(text, counts), len(numbers)))
+            pair, where = _pairs(word, text)
+            pairs, index = np.unique(pair, return_inverse=True)
+            of_pairs.append((pairs, _texts_with(index, where, len(pairs))))
+        kept = [(-count, name) for name, count in zip(words.names, of_words.tolist(), strict=True) if count >= minimum]
+        kept += [(-count, name) for name, count in zip(numbers, of_grams.tolist(), strict=True) if count >= minimum]
+        kept = sorted(kept) + sorted(_frequent_pairs(of_pairs, words.names, of_words, minimum))
         kept = kept[:limit]
-        counts = np.asarray([count for count, _ in kept], np.float64)
-        idf = (1.0 + np.log(max(n, 1) / counts)).astype(np.float32)
+        frequency = -np.asarray([count for count, _ in kept], np.float64)
+        idf = (1.0 + np.log(max(n, 1) / frequency)).astype(np.float32)
         return cls(tuple(name for _, name in kept), idf, ngram)
 
     def __len__(self) -> int:
@@ -149,31 +172,30 @@ class BagTokenizer:
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The features of n texts as a table of n rows; a text without any known feature is an empty row."""
-        split: dict[str, tuple[str, ...]] = {}
-        return Ragged.concatenated([self._block(block, split) for block in blocks_of(texts)])
+        words, rows = Words(), _Rows(self._features_of)
+        return Ragged.concatenated([self._block(block, words, rows) for block in blocks_of(texts)])
 
-    def _block(self, texts: list[str], split: dict[str, tuple[str, ...]]) -> Ragged:
-        found = occurrences(texts, split)
-        word_ids = np.asarray([self._index.get(word, -1) for word in found.words], np.int64)
-        grams = [[self._index[g] for g in _named_ngrams(word, self.ngram) if g in self._index] for word in found.words]
-        gram_offsets = np.cumsum([0, *(len(row) for row in grams)], dtype=np.int64)
-        gram_flat = np.asarray([i for row in grams for i in row], np.int64)
-        positions, counts = gather(gram_offsets, found.word)
-        unigram = word_ids[found.word]
-        pair_text, pair = self._pairs(unigram, found.text)
-        text = np.concatenate([found.text, pair_text, np.repeat(found.text, counts)])
-        feature = np.concatenate([unigram, pair, gram_flat[positions]])
-        return self._weighted(text[feature >= 0], feature[feature >= 0], len(texts))
+    def _features_of(self, word: str) -> list[int]:
+        """The feature of a word, -1 for none, and those of its n-grams."""
+        grams = [self._index[gram] for gram in _named_ngrams(word, self.ngram) if gram in self._index]
+        return [self._index.get(word, -1), *grams]
 
-    def _pairs(self, word: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
-        """Known pairs of neighbouring known words: the text and the feature of each."""
+    def _block(self, texts: list[str], words: Words, rows: _Rows) -> Ragged:
+        word, text = words(texts)
+        features, offsets = rows(words)
+        positions, counts = gather(offsets, word)
+        pair, pair_text = self._known_pairs(*_pairs(features[offsets[word]], text))
+        feature = np.concatenate([features[positions], pair])
+        where = np.concatenate([np.repeat(text, counts), pair_text])
+        return self._weighted(where[feature >= 0], feature[feature >= 0], len(texts))
+
+    def _known_pairs(self, pair: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
+        """The features of pairs, and the texts that they stand in; pairs that are none are left out."""
         if not len(self._pair_keys):
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        near = text[1:] == text[:-1]
-        keys = (word[:-1][near] << 32) | word[1:][near]  # negative where a word is unknown, -1
-        at = np.minimum(np.searchsorted(self._pair_keys, keys), len(self._pair_keys) - 1)
-        known = self._pair_keys[at] == keys
-        return text[1:][near][known], self._pair_ids[at[known]]
+        at = np.minimum(np.searchsorted(self._pair_keys, pair), len(self._pair_keys) - 1)
+        known = self._pair_keys[at] == pair
+        return self._pair_ids[at[known]], text[known]
 
     def _weighted(self, text: IntArray, feature: IntArray, n: int) -> Ragged:
         """Count features in each text, weight them, and give rows unit length."""
@@ -206,29 +228,34 @@ def _named_ngrams(word: str, n: int) -> list[str]:
     return [f"#{gram}" for gram in character_ngrams(word, n)] if n else []
 
 
-def _document_frequencies(found: Occurrences, ngram: int) -> Iterator[tuple[str, int]]:
-    """In how many texts of a block each word, pair and n-gram occurs."""
-    size = len(found.words)
-    gram_index: dict[str, int] = {}
-    grams = [[gram_index.setdefault(g, len(gram_index)) for g in _named_ngrams(word, ngram)] for word in found.words]
-    offsets = np.cumsum([0, *(len(row) for row in grams)], dtype=np.int64)
-    flat = np.asarray([i for row in grams for i in row], np.int64)
-    positions, counts = gather(offsets, found.word)
-    names = list(gram_index)
-    for key, count in _distinct(np.repeat(found.text, counts), flat[positions]):
-        yield names[key], count
-    for key, count in _distinct(found.text, found.word):
-        yield found.words[key], count
-    near = found.text[1:] == found.text[:-1]
-    pairs = found.word[:-1][near] * size + found.word[1:][near]
-    for key, count in _distinct(found.text[1:][near], pairs):
-        yield f"{found.words[key // size]} {found.words[key % size]}", count
+def _pairs(word: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
+    """Each two words that stand side by side, left << 32 | right, and their text; below 0 where one of them is -1."""
+    near = text[1:] == text[:-1]
+    return (word[:-1][near] << 32) | word[1:][near], text[1:][near]
 
 
-def _distinct(text: IntArray, feature: IntArray) -> Iterator[tuple[int, int]]:
-    """Each feature with the number of distinct texts it occurs in."""
-    unique, index = np.unique(feature, return_inverse=True)
-    pairs = np.sort(text * max(len(unique), 1) + index)
-    pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # np.unique of NumPy 2.3 and later hashes, which takes much longer
-    counts = np.bincount(pairs % max(len(unique), 1), minlength=len(unique))
-    yield from zip(unique.tolist(), counts.tolist(), strict=True)
+def _texts_with(feature: IntArray, text: IntArray, size: int) -> IntArray:
+    """In how many texts each of ``size`` features stands, (size,)."""
+    keys = np.sort(text * size + feature)
+    distinct = keys[np.diff(keys, prepend=-1) > 0]
+    return np.bincount(distinct % max(size, 1), minlength=size)
+
+
+def _sum(fewer: IntArray, more: IntArray) -> IntArray:
+    """The sum of counts of the first features, and of those and more."""
+    more[: len(fewer)] += fewer
+    return more
+
+
+def _frequent_pairs(
+    found: list[tuple[IntArray, IntArray]], words: list[str], of_words: IntArray, minimum: int
+) -> Iterator[tuple[int, str]]:
+    """The pairs of some blocks that are frequent, and whose words are: -count and name."""
+    if not found:
+        return
+    pairs, index = np.unique(np.concatenate([pairs for pairs, _ in found]), return_inverse=True)
+    counts = np.bincount(index, np.concatenate([counts for _, counts in found]), len(pairs)).astype(np.int64)
+    left, right = pairs >> 32, pairs & 0xFFFFFFFF
+    kept = (counts >= minimum) & (of_words[left] >= minimum) & (of_words[right] >= minimum)
+    for count, one, other in zip(counts[kept].tolist(), left[kept].tolist(), right[kept].tolist(), strict=True):
+        yield -count, f"{words[one]} {words[other]}"

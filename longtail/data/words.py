@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from longtail.data.bag import blocks_of, occurrences
+from longtail.data.bag import Words, blocks_of
 from longtail.data.ragged import Ragged
 from longtail.data.tokens import PaddedTokens
 from longtail.topk import IntArray
@@ -47,13 +46,14 @@ class WordTokenizer:
             minimum: a word is kept if it occurs at least so often.
             limit: the most words kept, the most frequent ones; of equally frequent ones the first by name.
         """
-        frequency: Counter[str] = Counter()
-        split: dict[str, tuple[str, ...]] = {}
+        words = Words()
+        frequency = np.zeros(0, np.int64)
         for block in blocks_of(texts):
-            found = occurrences(block, split)
-            counts = np.bincount(found.word, minlength=len(found.words)).tolist()
-            frequency.update(dict(zip(found.words, counts, strict=True)))
-        kept = sorted((-count, word) for word, count in frequency.items() if count >= minimum)
+            counts = np.bincount(words(block)[0], minlength=len(words.names))
+            counts[: len(frequency)] += frequency
+            frequency = counts
+        counted = zip(words.names, frequency.tolist(), strict=True)
+        kept = sorted((-count, word) for word, count in counted if count >= minimum)
         return cls(tuple(word for _, word in kept[:limit]), max_length)
 
     def __len__(self) -> int:
@@ -67,13 +67,14 @@ class WordTokenizer:
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The words of n texts as a table of n rows; a text without any known word is an empty row."""
-        split: dict[str, tuple[str, ...]] = {}
-        return Ragged.concatenated([self._block(block, split) for block in blocks_of(texts)])
+        words = Words()
+        return Ragged.concatenated([self._block(block, words) for block in blocks_of(texts)])
 
-    def _block(self, texts: list[str], split: dict[str, tuple[str, ...]]) -> Ragged:
-        found = occurrences(texts, split)
-        ids = np.asarray([self._index.get(word, -1) for word in found.words], np.int64)[found.word]
-        ids, text = ids[ids >= 0], found.text[ids >= 0]
+    def _block(self, texts: list[str], words: Words) -> Ragged:
+        word, text = words(texts)
+        distinct, at = np.unique(word, return_inverse=True)
+        ids = np.asarray([self._index.get(words.names[i], -1) for i in distinct.tolist()], np.int64)[at]
+        ids, text = ids[ids >= 0], text[ids >= 0]
         sizes = np.bincount(text, minlength=len(texts))
         place = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         offsets = np.concatenate([[0], np.cumsum(np.minimum(sizes, self.max_length))]).astype(np.int64)
