@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from threading import Barrier
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 _ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
+Part = TypeVar("Part")
 
 
 class AdamW(torch.optim.Optimizer):
@@ -95,14 +99,52 @@ def _update_rows(
     gradient = gradient.coalesce()
     some = _ROWS_AT_ONCE if table.device.type == "cpu" else len(table)
     parts = zip(torch.split(gradient.indices()[0], some), torch.split(gradient.values(), some), strict=True)
-    for ids, values in parts:
+
+    @torch.no_grad()
+    def update(part: tuple[Tensor, Tensor]) -> None:
+        ids, values = part
         parameter, *moments = (tensor.index_select(0, ids) for tensor in (table, first, second))
         if second.shape == table.shape:
             _update([(parameter, values.contiguous(), *moments, step)], group)
         else:
             _update_row_wise(parameter, values, moments[0], moments[1], float(step), group)
-        for tensor, part in zip((table, first, second), (parameter, *moments), strict=True):
-            tensor.index_copy_(0, ids, part)
+        for tensor, rows in zip((table, first, second), (parameter, *moments), strict=True):
+            tensor.index_copy_(0, ids, rows)
+
+    _side_by_side(update, list(parts))
+
+
+def _side_by_side(work: Callable[[Part], None], parts: list[Part]) -> None:
+    """Do some work for each part, on as many threads as torch has.
+
+    Torch wakes its threads for each operation, and they sleep in between (`longtail` sees to that): for a hundred
+    operations on small parts, that takes longer than the work. Here they are woken once.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or len(parts) == 1:
+        for part in parts:
+            work(part)
+    else:
+        for _ in _threads(threads).map(work, parts):  # an exception is raised here
+            pass
+
+
+@cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    """Threads in which each operation of torch runs alone."""
+    ready = Barrier(count + 1)
+
+    def alone() -> None:
+        torch.get_num_threads()  # the first call in a thread takes the number of the process
+        torch.set_num_threads(1)
+        ready.wait()
+
+    executor = ThreadPoolExecutor(count, "rows", initializer=alone)
+    for _ in range(count):
+        executor.submit(int)  # starts a thread, as none is free before all are ready
+    ready.wait()
+    torch.set_num_threads(count)  # the number of the process again
+    return executor
 
 
 def _update_row_wise(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Thread
 
 import pytest
 import torch
@@ -62,6 +63,33 @@ def test_rows_are_updated_as_by_torch(at_once: int) -> None:
             parameter.grad = sparse(ids, values.clone())
             optimizer.step()
     torch.testing.assert_close(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("row_wise", [False, True])
+def test_threads_leave_the_numbers_as_they_are(row_wise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optim, "_ROWS_AT_ONCE", 4)
+    before, tables = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            tables.append(nn.Parameter(numbers(V, D)))
+            optimizer = AdamW(tables[-1:], 0.02, weight_decay=0.1, row_wise=row_wise)
+            for ids, values in row_gradients(8):
+                tables[-1].grad = sparse(ids, values)
+                optimizer.step()
+            assert torch.get_num_threads() == threads
+        alone = optim._threads(3).submit(torch.get_num_threads).result()
+        started: list[int] = []
+        later = Thread(target=lambda: started.append(torch.get_num_threads()))
+        later.start()
+        later.join()
+        with pytest.raises(ZeroDivisionError):
+            optim._side_by_side(lambda part: 1 / part, [1, 0])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(*tables)
+    assert alone == 1
+    assert started == [3]
 
 
 def test_rows_without_a_gradient_keep_value_and_moments(at_once: int) -> None:
