@@ -21,7 +21,7 @@ from longtail.bundle import Bundle, load
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.search.faiss import build, exact_in_blocks, recall
-from longtail.topk import IntArray, TopK
+from longtail.topk import FloatArray, IntArray, TopK
 
 
 def spliced(titles: list[str], count: int, generator: np.random.Generator) -> list[str]:
@@ -40,7 +40,7 @@ def many_labels(model: Bundle, count: int, generator: np.random.Generator) -> Bu
     return model.new_labels(labels, examples, owners)
 
 
-def milliseconds(search: partial[TopK], queries: IntArray, count: int) -> str:
+def milliseconds(search: partial[TopK], queries: FloatArray, count: int) -> str:
     """Percentiles of the time of single queries."""
     times = []
     for i in range(min(count, len(queries))):

@@ -35,7 +35,7 @@ CPU = torch.device("cpu")
 def units(rows: int, width: int, seed: int) -> FloatArray:
     """Random rows of unit length."""
     made = np.random.default_rng(seed).standard_normal((rows, width)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
 def numbered(rows: int) -> Texts:

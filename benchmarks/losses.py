@@ -53,14 +53,20 @@ def main() -> None:
     targets = torch.zeros_like(scores).scatter_(1, chosen, 1.0)
     mask = torch.rand(scores.shape, generator=generator) > 0.01
 
-    losses = [
-        *(log_softmax, cross_entropy, info_nce, sup_con, decoupled_softmax),
-        *(triplet, binary_cross_entropy, squared_hinge),
-    ]
-    times: dict[str, list[float]] = {loss.__name__: [] for loss in losses}
+    losses: dict[str, Loss] = {
+        "log_softmax": log_softmax,
+        "cross_entropy": cross_entropy,
+        "info_nce": info_nce,
+        "sup_con": sup_con,
+        "decoupled_softmax": decoupled_softmax,
+        "triplet": triplet,
+        "binary_cross_entropy": binary_cross_entropy,
+        "squared_hinge": squared_hinge,
+    }
+    times: dict[str, list[float]] = {name: [] for name in losses}
     for _ in range(options.repeats):
-        for loss in losses:
-            times[loss.__name__].append(milliseconds(loss, scores, targets, mask))
+        for name, loss in losses.items():
+            times[name].append(milliseconds(loss, scores, targets, mask))
     for name, values in times.items():
         print(f"{name:24} median {statistics.median(values):6.1f} ms   least {min(values):6.1f} ms")
 

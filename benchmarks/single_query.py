@@ -60,8 +60,8 @@ def main() -> None:
     print(f"{len(model.labels):,} labels x {table.shape[1]}, {kind}, {len(texts)} queries")
     for name, found in times.items():
         print(f"{name:16s} {statistics.median(found):6.2f} ms")
-    tiled, screened = (statistics.median(times[name]) for name in ("search in tiles", "search"))
-    print(f"search in tiles / search: {tiled / screened:.2f}")
+    ratio = statistics.median(times["search in tiles"]) / statistics.median(times["search"])
+    print(f"search in tiles / search: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -91,6 +91,12 @@ class _Rows:
         return self._flat, self._offsets
 
 
+def with_more(before: IntArray, now: IntArray) -> IntArray:
+    """Add counts of some words to those of a block in which new ones were met; ``now`` becomes the sum."""
+    now[: len(before)] += before
+    return now
+
+
 def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
     """The texts, some thousand at a time."""
     iterator = iter(texts)
@@ -144,10 +150,10 @@ class BagTokenizer:
         for block in blocks_of(texts):
             n += len(block)
             word, text = words(block)
-            of_words = _sum(of_words, _texts_with(word, text, len(words.names)))
+            of_words = with_more(of_words, _texts_with(word, text, len(words.names)))
             grams, offsets = rows(words)
             positions, counts = gather(offsets, word)
-            of_grams = _sum(of_grams, _texts_with(grams[positions], np.repeat(text, counts), len(numbers)))
+            of_grams = with_more(of_grams, _texts_with(grams[positions], np.repeat(text, counts), len(numbers)))
             pair, where = _pairs(word, text)
             pairs, index = np.unique(pair, return_inverse=True)
             of_pairs.append((pairs, _texts_with(index, where, len(pairs))))
@@ -239,12 +245,6 @@ def _texts_with(feature: IntArray, text: IntArray, size: int) -> IntArray:
     keys = np.sort(text * size + feature)
     distinct = keys[np.diff(keys, prepend=-1) > 0]
     return np.bincount(distinct % max(size, 1), minlength=size)
-
-
-def _sum(fewer: IntArray, more: IntArray) -> IntArray:
-    """The sum of counts of the first features, and of those and more."""
-    more[: len(fewer)] += fewer
-    return more
 
 
 def _frequent_pairs(

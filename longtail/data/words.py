@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.data.bag import Words, blocks_of
+from longtail.data.bag import Words, blocks_of, with_more
 from longtail.data.ragged import Ragged
 from longtail.data.tokens import PaddedTokens
 from longtail.topk import IntArray
@@ -49,9 +49,8 @@ class WordTokenizer:
         words = Words()
         frequency = np.zeros(0, np.int64)
         for block in blocks_of(texts):
-            counts = np.bincount(words(block)[0], minlength=len(words.names))
-            counts[: len(frequency)] += frequency
-            frequency = counts
+            word, _ = words(block)
+            frequency = with_more(frequency, np.bincount(word, minlength=len(words.names)))
         counted = zip(words.names, frequency.tolist(), strict=True)
         kept = sorted((-count, word) for word, count in counted if count >= minimum)
         return cls(tuple(word for _, word in kept[:limit]), max_length)

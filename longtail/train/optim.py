@@ -108,8 +108,8 @@ def _update_rows(
             _update([(parameter, values.contiguous(), *moments, step)], group)
         else:
             _update_row_wise(parameter, values, moments[0], moments[1], float(step), group)
-        for tensor, rows in zip((table, first, second), (parameter, *moments), strict=True):
-            tensor.index_copy_(0, ids, rows)
+        for tensor, updated in zip((table, first, second), (parameter, *moments), strict=True):
+            tensor.index_copy_(0, ids, updated)
 
     _side_by_side(update, list(parts))
 
