@@ -72,8 +72,8 @@ def rank(ids: IntArray, scores: FloatArray, k: int) -> TopK:
     """
     scores = np.where(ids < 0, -np.inf, scores).astype(np.float32, copy=False)
     order = np.lexsort((ids, -scores), axis=1)[:, :k]
-    ranked_ids = np.take_along_axis(ids, order, axis=1)
-    ranked_scores = np.take_along_axis(scores, order, axis=1)
+    rows = np.arange(len(ids))[:, None]
+    ranked_ids, ranked_scores = ids[rows, order], scores[rows, order]
     ranked_ids = np.where(np.isneginf(ranked_scores), -1, ranked_ids)
     missing = k - ranked_ids.shape[1]
     if missing > 0:

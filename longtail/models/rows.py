@@ -54,9 +54,7 @@ def _weighted_sums(table: Tensor, ids: Tensor, offsets: Tensor, weights: Tensor)
 class _Unit(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        norms: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
-        norms.masked_fill_(norms == 0, 1)
-        units = x / norms
+        units, norms = _units(x)
         ctx.save_for_backward(units, norms)
         return units
 
@@ -68,6 +66,12 @@ class _Unit(torch.autograd.Function):
         units, norms = ctx.saved_tensors
         along = (gradient * units).sum(1, keepdim=True)
         return torch.addcmul(gradient, units, along, value=-1) / norms
+
+
+def _units(x: Tensor) -> tuple[Tensor, Tensor]:
+    norms: Tensor = torch.linalg.vector_norm(x, dim=1, keepdim=True)
+    norms.masked_fill_(norms == 0, 1)
+    return x / norms, norms
 
 
 def unit(x: Tensor) -> Tensor:
@@ -82,6 +86,8 @@ def unit(x: Tensor) -> Tensor:
     Returns:
         (B, D).
     """
+    if not torch.is_grad_enabled():  # a function with a gradient takes longer to enter than a short text to encode
+        return _units(x)[0]
     return _Unit.apply(x)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -110,4 +116,6 @@ def bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
     Returns:
         (B, D); zeros for an empty bag.
     """
+    if not torch.is_grad_enabled():
+        return _weighted_sums(table, tokens.ids, tokens.offsets, tokens.weights)
     return _BagSum.apply(table, tokens)  # type: ignore[no-any-return, no-untyped-call]

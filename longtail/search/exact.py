@@ -116,15 +116,19 @@ def _finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:
     array = np.require(vectors, np.float32, "C")
     if array.ndim != 2:
         raise BadInput(name, f"expected 2 dimensions, found {array.ndim}", remedy="give one row for each vector")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # and nothing here writes to it
-        tensor = torch.from_numpy(array)
+    tensor = torch.from_numpy(array) if array.flags.writeable else _read_only(array)
     if not tensor.sum().isfinite():  # one cheap pass; the dear one is for saying where
         bad = np.flatnonzero(~np.isfinite(array).all(1))
         if len(bad):
             problem = f"expected finite numbers, found NaN or infinity in {len(bad)} rows, first in row {bad[0]}"
             raise BadInput(name, problem, remedy="compute these vectors again")
     return tensor.to(device)
+
+
+def _read_only(array: npt.NDArray[np.float32]) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")  # and nothing here writes to it
+        return torch.from_numpy(array)
 
 
 def _blocks(count: int, size: int) -> Iterator[slice]:

@@ -34,7 +34,8 @@ class Screen:
         self._scale = table.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127  # (L,)
         rounded = (table / self._scale[:, None]).round_()  # (L, D)
         error = torch.linalg.vector_norm(table - rounded * self._scale[:, None], dim=1)  # (L,)
-        self._margin = (1 + _ROUNDING) * error + (_ROUNDING + _SUMMING) * torch.linalg.vector_norm(table, dim=1)  # (L,)
+        twice = (2 + _ROUNDING) * _ROUNDING
+        self._margin = (1 + twice) * error + (twice + _SUMMING) * torch.linalg.vector_norm(table, dim=1)  # (L,)
         self._rows = F.pad(rounded.to(torch.int8), (0, -table.shape[1] % _ALIGNED))  # (L, D')
         self._ones = torch.ones(len(table), dtype=torch.bfloat16)
 
@@ -42,17 +43,18 @@ class Screen:
         """Ids of all labels that can be among the k best of a query, ascending; often little more than k.
 
         With t = scale * r + e and q = h + d, h the query in 16 bits, the score <q, t> differs from scale * <h, r> by at
-        most |q| |e| + |d| |t - e|, where |d| is at most 2^-8 |q|, and by the rounding of the product. What may reach
-        the k-th largest lower bound is a candidate.
+        most |q| |e| + |d| |t - e|, and by the rounding of the product to 16 bits. |d| is at most 2^-8 |q|, the rounding
+        at most 2^-8 |h| |t - e|, and |t - e| at most |t| + |e|. What may reach the k-th largest lower bound is a
+        candidate.
 
         Args:
             queries: (Q, D) float32; a few.
             k: at least 1, at most L.
         """
         halves = F.pad(queries.bfloat16(), (0, self._rows.shape[1] - queries.shape[1]))  # (Q, D')
-        score = torch._weight_int8pack_mm(halves, self._rows, self._ones).float() * self._scale  # noqa: SLF001  (Q, L)
+        score = torch._weight_int8pack_mm(halves, self._rows, self._ones) * self._scale  # noqa: SLF001  (Q, L)
         length = torch.linalg.vector_norm(queries, dim=1, keepdim=True)  # (Q, 1)
-        wrong = score.abs() * _ROUNDING + length * self._margin
+        wrong = length * self._margin
         kth = (score - wrong).topk(k).values[:, -1:]  # (Q, 1)
         ruled_out: Tensor = (score + wrong < kth).all(0)  # (L,); not what overflowed
         return ruled_out.logical_not_().nonzero()[:, 0]  # (C,)
