@@ -3,35 +3,73 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
-from longtail.cli.compare import compare
-from longtail.cli.data import data_app
-from longtail.cli.evaluate import evaluate
-from longtail.cli.labels import labels_app
-from longtail.cli.predict import predict
-from longtail.cli.serve import bench_app, index, serve
-from longtail.cli.train import resume, train_app
 from longtail.errors import LongtailError
 
+
+class _Verb(NamedTuple):
+    home: str
+    help: str
+
+
+VERBS = {  # in the order of --help
+    "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
+    "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
+    "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
+    "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
+    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
+    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
+    "index": _Verb(
+        "serve.index", "Build an approximate index, which longtail serve then uses: for 300,000 labels and more."
+    ),
+    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/serving.md), with a page at /."),
+    "bench": _Verb("serve.bench_app", "Measure a server."),
+    "compare": _Verb(
+        "compare.compare",
+        "Train recipes and peers with several seeds each, and judge them alike on the test split.",
+    ),
+}
+
+
+class _Verbs(TyperGroup):
+    """Imports a verb when it is given: a list of them, and verbs that need no PyTorch, do not wait for it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command_of(name) if name else command, rest
+
+
+def command_of(verb: str) -> Any:
+    """The command of a verb."""
+    module, _, name = VERBS[verb].home.partition(".")
+    found = getattr(import_module(f"longtail.cli.{module}"), name)
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    single = typer.Typer(add_completion=False)
+    single.command(verb)(found)
+    return get_command(single)
+
+
+def _not_yet() -> None:
+    """Stands for a verb until it is given."""
+
+
 app = typer.Typer(
+    cls=_Verbs,
     help="Rank the few relevant labels of a text out of very many.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(data_app, name="data")
-app.add_typer(train_app, name="train")
-app.command()(resume)
-app.command()(evaluate)
-app.command()(predict)
-app.add_typer(labels_app, name="labels")
-app.command()(index)
-app.command()(serve)
-app.add_typer(bench_app, name="bench")
-app.command()(compare)
+for _name, _verb in VERBS.items():
+    app.command(_name, help=_verb.help)(_not_yet)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ def compare(
         str | None, typer.Option(help="Stop a run after so long: 90s, 10m, 2h. Given more, it goes on.")
     ] = None,
 ) -> None:
-    """Train recipes and peers with several seeds each, one run after the other, and judge them alike on the test split.
+    """Train recipes and peers with several seeds each, and judge them alike on the test split.
 
     Writes report.html, results.md and results.json, anew after every run; differences are taken to the first recipe.
     What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added
