@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
+from safetensors import SafetensorError
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
@@ -36,6 +37,7 @@ VERBS = {  # in the order of --help
         "Train recipes and peers with several seeds each, and judge them alike on the test split.",
     ),
 }
+_FULL = "is the disk full?"
 
 
 class _Verbs(TyperGroup):
@@ -76,9 +78,17 @@ def main() -> None:
     """Run the command line; exit status 1 with one clear line where a user can mend what is wrong."""
     try:
         app()
-    except LongtailError as error:
-        Console(stderr=True).print(f"longtail: {error}", style="red", highlight=False, markup=False, soft_wrap=True)
-        sys.exit(1)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except LongtailError as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"{error.filename}: {error.strerror}" if error.filename else f"{error}; {_FULL}")
+    except SafetensorError as error:
+        _refuse(f"{error}; {_FULL}")
+
+
+def _refuse(message: str) -> None:
+    Console(stderr=True).print(f"longtail: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+    sys.exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 
@@ -19,20 +20,23 @@ def planted_folder(tmp_path_factory):
     return folder
 
 
-def start(*arguments):
-    """Start ``longtail`` and return its process."""
+def start(*arguments, largest=None):
+    """Start ``longtail`` and return its process; ``largest`` bytes are all that a file may have."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
     command = [sys.executable, "-W", "error", "-m", "longtail", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, **pipes, text=True, env=environment)
+    process = subprocess.Popen(command, **pipes, text=True, env=environment)
+    if largest:
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
+    return process
 
 
 @pytest.fixture(scope="session")
 def longtail():
     """Run ``longtail`` to its end: (exit status, output, errors)."""
 
-    def run(*arguments, stdin=None):
-        process = start(*arguments)
+    def run(*arguments, stdin=None, largest=None):
+        process = start(*arguments, largest=largest)
         output, errors = process.communicate(stdin, timeout=240)
         return process.returncode, output, errors
 
