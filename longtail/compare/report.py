@@ -16,7 +16,7 @@ from longtail.compare.examples import Ranked, examples
 from longtail.compare.methods import Method
 from longtail.compare.page import page
 from longtail.compare.results import Judge, Row, as_json, judged
-from longtail.compare.runs import Job, outcome_of, read_log
+from longtail.compare.runs import Job, model_bytes, outcome_of, read_log
 from longtail.data.dataset import Dataset
 from longtail.recipes import RECIPES
 from longtail.topk import TopK
@@ -56,7 +56,7 @@ def report_of_run(
         milliseconds: a test document, from text to labels, by score kind.
         data: the data set folder.
     """
-    outcome, judge = outcome_of(folder, tops, milliseconds), Judge.of(dataset)
+    outcome, judge = outcome_of(folder, tops, milliseconds, model_bytes(folder)), Judge.of(dataset)
     recipe, arguments = outcome.settings["recipe"], dict(outcome.settings["arguments"])
     seed = arguments.pop("seed")
     defaults = {name: parameter.default for name, parameter in inspect.signature(RECIPES[recipe]).parameters.items()}

@@ -58,8 +58,8 @@ class Job:
         return (self.folder / "model" / "bundle.json").exists()
 
     def done(self) -> bool:
-        """Whether its model and what it predicts are there."""
-        return (self.method.peer or self.trained()) and (self.folder / "prediction.json").exists()
+        """Whether what it predicts is there; its model need not be any more."""
+        return (self.folder / "prediction.json").exists()
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,8 @@ def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float])
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
     with replacing(job.folder / "predictions.npz") as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    write_json(job.folder / "prediction.json", {"kinds": list(tops), "milliseconds": dict(milliseconds)})
+    said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.folder)}
+    write_json(job.folder / "prediction.json", said)
 
 
 def outcome(job: Job) -> Outcome:
@@ -225,17 +226,22 @@ def outcome(job: Job) -> Outcome:
     said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    return outcome_of(job.folder, tops, said["milliseconds"])
+    return outcome_of(job.folder, tops, said["milliseconds"], said["model_bytes"])
 
 
-def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str, float]) -> Outcome:
-    """What a trained run left, with its rankings and their time, as in `Outcome`."""
+def model_bytes(folder: Path) -> int:
+    """The size of the files of a run's model."""
+    return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
+
+
+def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str, float], size: int) -> Outcome:
+    """What a trained run left, with its rankings, their time and the size of its model, as in `Outcome`."""
     settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     log = read_log(folder)
     return Outcome(
         tops=tops,
         milliseconds=milliseconds,
-        model_bytes=sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file()),
+        model_bytes=size,
         cost=read_cost(folder / COST),
         batch=settings["arguments"].get("batch"),
         pool=next((line["pool"] for line in log if "pool" in line), None),

@@ -119,6 +119,19 @@ def test_what_is_done_is_not_done_again(compared, folder):
     assert list(again["differences"]) == ["text"]
 
 
+def test_models_may_be_removed_and_what_was_measured_stays(compared, folder, tmp_path):
+    out, results = tmp_path / "out", compared[1]
+    shutil.copytree(compared[0], out)
+    for model in out.glob("runs/*/*/model"):
+        shutil.rmtree(model)
+    again = compare(folder, TWO, out, seeds=2)
+    assert not [*out.glob("runs/*/*/model")]
+    for label, row in results["rows"].items():
+        assert again["rows"][label]["kinds"] == row["kinds"]
+        for now, before in zip(again["rows"][label]["runs"], row["runs"], strict=True):
+            assert now == before | {"command": now["command"]}  # which names the folder
+
+
 def test_a_run_of_other_settings_or_data_is_refused(compared, folder, tmp_path):
     with pytest.raises(BadInput, match="made with epochs 2, asked for now is 3; give the row another label"):
         compare(folder, [Method.parse(f"text=dpr:epochs=3,{QUICK}")], compared[0])
