@@ -1,9 +1,10 @@
 """What one query costs: encoding, the bare product with all labels, exact search with and without a look in 8 bits.
 
-    python benchmarks/single_query.py RUN [--queries 300] [--kind fused]
+    python benchmarks/single_query.py RUN [--queries 300] [--kind fused] [--pause 0.009]
 
 Queries are titles of the test documents of the run's data set, one at a time, on one thread, in turns; medians of
-processor time. Both searches must rank the same labels.
+processor time. Both searches must rank the same labels. With a pause, as between the requests of a quiet server, what a
+query reads may have left the caches.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--kind")
+    parser.add_argument("--pause", type=float, default=0.0, help="seconds before each part of a query")
     options = parser.parse_args()
     torch.set_num_threads(1)
     model = load(options.run, device="cpu")
@@ -54,6 +56,7 @@ def main() -> None:
     times: dict[str, list[float]] = {name: [] for name in parts}
     for i in range(len(texts)):
         for name, part in parts.items():
+            time.sleep(options.pause)
             start = time.thread_time()
             part(i)
             times[name].append(1000 * (time.thread_time() - start))

@@ -25,6 +25,18 @@ class BadInput(LongtailError):
         super().__init__(f"{place}: {problem}; {remedy}")
 
 
+class NotWritten(LongtailError):
+    """A file or folder was not written; what was there before still is.
+
+    Args:
+        where: the file or folder.
+        reason: what went wrong.
+    """
+
+    def __init__(self, where: str | Path, reason: Exception) -> None:
+        super().__init__(f"{where}: not written ({reason}); make room, or choose another folder, and try again")
+
+
 class MissingExtra(LongtailError):
     """An optional package is needed and is not installed."""
 

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 
-from longtail.errors import BadInput
+from longtail.errors import BadInput, NotWritten
 from longtail.topk import AnyArray
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
+_FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
 _TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
@@ -27,6 +29,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
     The content reaches the disk before the name does (fsync, rename, fsync of the folder), so that after a crash at any
     moment ``path`` holds the old content or the new one, whole.
+
+    Raises:
+        NotWritten: something went wrong with the file, as on a full disk.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
@@ -35,6 +40,8 @@ def replacing(path: Path) -> Iterator[Path]:
         _sync(temporary)
         temporary.replace(path)
         _sync(path.parent)
+    except _FAILED as error:
+        raise NotWritten(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -45,13 +52,14 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
     Raises:
         BadInput: the folder is there already, and is not empty.
+        NotWritten: something went wrong with a file in it, as on a full disk.
     """
     must_be_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}{PARTIAL}")
     shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
     try:
+        temporary.mkdir()
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
             _sync(path)
@@ -59,6 +67,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
             remove_partial(folder)
         temporary.replace(folder)
         _sync(folder.parent)
+    except _FAILED as error:
+        raise NotWritten(folder, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

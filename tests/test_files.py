@@ -6,9 +6,10 @@ import hashlib
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from longtail.errors import BadInput
+from longtail.errors import BadInput, NotWritten
 from longtail.files import map_arrays, new_folder, remove_partial, replacing, sha256, write_json
 
 
@@ -34,6 +35,19 @@ def test_a_failed_folder_leaves_nothing(tmp_path):
             raise RuntimeError("the disk is full")
 
     with pytest.raises(RuntimeError):
+        write_half()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), SafetensorError("I/O error: no space left")])
+@pytest.mark.parametrize("writing", [replacing, new_folder])
+def test_what_was_not_written_is_named_and_nothing_of_it_stays(tmp_path, writing, error):
+    def write_half():
+        with writing(tmp_path / "new") as temporary:
+            (temporary / "half" if temporary.is_dir() else temporary).write_text("half")
+            raise error
+
+    with pytest.raises(NotWritten, match=r"/new: not written \(.*[Nn]o space left.*\); make room"):
         write_half()
     assert not list(tmp_path.iterdir())
 

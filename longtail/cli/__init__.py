@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
-from safetensors import SafetensorError
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
@@ -37,7 +36,6 @@ VERBS = {  # in the order of --help
         "Train recipes and peers with several seeds each, and judge them alike on the test split.",
     ),
 }
-_FULL = "is the disk full?"
 
 
 class _Verbs(TyperGroup):
@@ -84,9 +82,7 @@ def main() -> None:
     except LongtailError as error:
         _refuse(str(error))
     except OSError as error:
-        _refuse(f"{error.filename}: {error.strerror}" if error.filename else f"{error}; {_FULL}")
-    except SafetensorError as error:
-        _refuse(f"{error}; {_FULL}")
+        _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
 
 def _refuse(message: str) -> None:

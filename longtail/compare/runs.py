@@ -226,7 +226,8 @@ def outcome(job: Job) -> Outcome:
     said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    return outcome_of(job.folder, tops, said["milliseconds"], said["model_bytes"])
+    size = said.get("model_bytes", model_bytes(job.folder))  # which earlier comparisons did not keep
+    return outcome_of(job.folder, tops, said["milliseconds"], size)
 
 
 def model_bytes(folder: Path) -> int:

@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from longtail.data.ragged import Ragged
 from longtail.data.sparse import gather
 from longtail.data.texts import Texts
-from longtail.errors import BadInput
+from longtail.errors import BadInput, NotWritten
 from longtail.topk import IntArray
 
 Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens")
@@ -171,7 +171,7 @@ def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache
     if not folder.is_dir():
         try:
             tokenizer(texts.joined(fields)).save(folder)
-        except (OSError, BadInput):
+        except (NotWritten, BadInput):
             if not folder.is_dir():  # else another process was first, and its table has the same content
                 raise
     return Ragged.load(folder)

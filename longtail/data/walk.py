@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from longtail.data.sparse import CSR, digest, heaviest, load_csr, row_blocks, save_csr, take_entries
-from longtail.errors import BadInput
+from longtail.errors import BadInput, NotWritten
 
 _TOLERANCE = 1e-3  # of a row's weight may be in the wrong place
 
@@ -78,7 +78,7 @@ def cached_walk(edges: CSR, cache: Path | None, **settings: float) -> CSR:
     if not folder.is_dir():
         try:
             save_csr(walk(edges, **settings), folder)  # type: ignore[arg-type]
-        except (OSError, BadInput):
+        except (NotWritten, BadInput):
             if not folder.is_dir():  # else another process was first, and its walk is the same
                 raise
     return load_csr(folder)

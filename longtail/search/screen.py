@@ -34,8 +34,8 @@ class Screen:
         self._scale = table.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127  # (L,)
         rounded = (table / self._scale[:, None]).round_()  # (L, D)
         error = torch.linalg.vector_norm(table - rounded * self._scale[:, None], dim=1)  # (L,)
-        twice = (2 + _ROUNDING) * _ROUNDING
-        self._margin = (1 + twice) * error + (twice + _SUMMING) * torch.linalg.vector_norm(table, dim=1)  # (L,)
+        rounding = (2 + _ROUNDING) * _ROUNDING  # of the query, and of the product
+        self._margin = (1 + rounding) * error + (rounding + _SUMMING) * torch.linalg.vector_norm(table, dim=1)  # (L,)
         self._rows = F.pad(rounded.to(torch.int8), (0, -table.shape[1] % _ALIGNED))  # (L, D')
         self._ones = torch.ones(len(table), dtype=torch.bfloat16)
 

@@ -13,8 +13,8 @@ def test_training_says_so_and_goes_on_once_there_is_room(planted_folder, longtai
     whole = ("train", "dpr", planted_folder, "--out", run, *OPTIONS)
     status, _, errors = longtail(*whole, largest=largest)
     assert status == 1
-    assert errors.startswith("longtail: ")
-    assert errors.endswith("is the disk full?\n")
+    assert errors.startswith(f"longtail: {run}")  # the file
+    assert errors.endswith("; make room, or choose another folder, and try again\n")
     assert len(errors.splitlines()) == 1
     assert not [*tmp_path.rglob("*.partial")]
     status, _, errors = longtail(*(whole if then == "train" else ("resume", run)))

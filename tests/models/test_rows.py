@@ -127,6 +127,17 @@ def test_no_bags_and_no_rows() -> None:
     assert parameter.grad._nnz() == 0
 
 
+def test_without_gradients_the_numbers_are_the_same() -> None:
+    parameter, tokens = table(), bags(0)
+    with_gradient = bag_sum(parameter, tokens)
+    units = unit(with_gradient)
+    with torch.no_grad():
+        torch.testing.assert_close(bag_sum(parameter, tokens), with_gradient.detach(), rtol=0, atol=0)
+        torch.testing.assert_close(unit(with_gradient), units.detach(), rtol=0, atol=0)
+    assert with_gradient.requires_grad
+    assert units.requires_grad
+
+
 def test_unit_is_normalize() -> None:
     x = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     y = x.detach().clone().requires_grad_()
