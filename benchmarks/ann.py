@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.bundle import Bundle, load
+from longtail.bundle import Model, load
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.search.faiss import build, exact_in_blocks, recall
@@ -31,7 +31,7 @@ def spliced(titles: list[str], count: int, generator: np.random.Generator) -> li
     return [" ".join(words[i][: (len(words[i]) + 1) // 2] + words[j][len(words[j]) // 2 :]) for i, j in pairs]
 
 
-def many_labels(model: Bundle, count: int, generator: np.random.Generator) -> Bundle:
+def many_labels(model: Model, count: int, generator: np.random.Generator) -> Model:
     """The model over made-up labels."""
     titles = spliced(list(model.labels.fields["title"]), count, generator)
     labels = Texts.of(titles, uids=[f"made-up-{i}" for i in range(count)])

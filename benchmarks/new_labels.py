@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.bundle import Bundle
+from longtail.bundle import Model
 from longtail.data.dataset import Dataset, Split
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.data.texts import Texts
@@ -41,7 +41,7 @@ def examples_of(split: Split, labels: IntArray) -> tuple[Texts, IntArray]:
     return split.documents.take(row_of_entry(matrix)), matrix.indices.astype(np.int64)
 
 
-def show(name: str, bundle: Bundle, test: Split, columns: IntArray, needed: CSR) -> None:
+def show(name: str, bundle: Model, test: Split, columns: IntArray, needed: CSR) -> None:
     """One line a score kind; column j of the bundle's labels is label columns[j] of the data set."""
     vectors = bundle.encode(test.documents)
     filtered = None if test.filtered is None else test.filtered[:, columns]

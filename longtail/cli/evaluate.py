@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from longtail.batches.linked import heaviest_links
-from longtail.bundle import Bundle, load
-from longtail.cli.runs import RunFolder, data_of, settings_of
+from longtail.bundle import Bundle, Model, load
+from longtail.cli.runs import RunFolder, data_of
 from longtail.compare.report import report_of_run
 from longtail.compare.runs import DEPTH, rank_all
 from longtail.data.dataset import Dataset, Split
@@ -24,6 +24,7 @@ from longtail.evaluate.metrics import place
 from longtail.evaluate.report import as_json, bin_table, measure, show
 from longtail.files import replacing, write_json
 from longtail.topk import FloatArray, IntArray
+from longtail.train.run import settings_of
 
 ORACLE = 15  # true links of a document that are used at most, as in training
 
@@ -81,7 +82,7 @@ def evaluate(
         console.print(f"The report is in {report / 'report.html'}.", highlight=False)
 
 
-def _show_both_ways(bundle: Bundle, vectors: FloatArray, dataset: Dataset, test: Split, console: Console) -> None:
+def _show_both_ways(bundle: Model, vectors: FloatArray, dataset: Dataset, test: Split, console: Console) -> None:
     """Without a filter file, say what a filter of the identity and reciprocal pairs would change, if there are any."""
     pairs = proposed_pairs(test, dataset.train, dataset.labels)
     if pairs.nnz:
@@ -96,9 +97,9 @@ def _show_both_ways(bundle: Bundle, vectors: FloatArray, dataset: Dataset, test:
         )
 
 
-def _links(path: Path, bundle: Bundle, documents: int) -> IntArray:
+def _links(path: Path, bundle: Model, documents: int) -> IntArray:
     """The nodes of test documents in a file, the heaviest `ORACLE` of each, for a model that enriches documents."""
-    if bundle.linked is None:
+    if not isinstance(bundle, Bundle) or bundle.linked is None:
         raise BadInput("--oracle-links", f"{bundle.recipe} links no documents", remedy="train oak, or leave it out")
     edges, expected = read_sparse(path, what="node id"), (documents, len(bundle.linked.linker.labels))
     if edges.shape != expected:

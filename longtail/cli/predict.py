@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from longtail.bundle import Bundle
+from longtail.bundle import Model
 from longtail.cli.runs import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
@@ -72,7 +72,7 @@ def predict(
     Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False)
 
 
-def _print(bundle: Bundle, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
+def _print(bundle: Model, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
     """Answer each text at once, for people."""
     console = Console(highlight=False)
     for text in texts:
@@ -128,7 +128,7 @@ def _fields(text: str, name: str, number: int) -> dict[str, str]:
     return {key: fields[key] for key in ("title", "content") if key in fields}
 
 
-def _json_lines(bundle: Bundle, texts: list[dict[str, str]], tops: Iterator[TopK], explain: bool) -> Iterator[str]:
+def _json_lines(bundle: Model, texts: list[dict[str, str]], tops: Iterator[TopK], explain: bool) -> Iterator[str]:
     position = 0
     for top in tops:
         block = texts[position : position + len(top)]

@@ -11,13 +11,13 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
-from longtail.cli.runs import RunFolder, data_of, settings_of
+from longtail.cli.runs import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.recipes import RECIPES
 from longtail.train.log import Log
 from longtail.train.plan import Planned
-from longtail.train.run import Run
+from longtail.train.run import Run, settings_of
 
 train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
 _NOT_OPTIONS = ("dataset", "out")
@@ -30,8 +30,7 @@ def _train(recipe: str, data: Path, run: Run, options: Mapping[str, Any]) -> Non
         bundle = RECIPES[recipe](Dataset.read(data), out=run, **options)
     except Planned:
         return
-    run.log.say(f"The model is in {run.folder}; it ranks by its {bundle.kinds[-1]} score.")
-    run.log.say(f"Next: longtail evaluate {run.folder}")
+    say_done(run, bundle)
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -95,6 +94,9 @@ for _name in RECIPES:
 def resume(run: RunFolder, checkpoint_every: _INTERVAL = 120.0) -> None:
     """Go on with a run that was stopped, from its last checkpoint."""
     settings = settings_of(run)
+    if settings["recipe"] not in RECIPES:
+        found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
+        raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
     options = {key: tuple(value) if isinstance(value, list) else value for key, value in settings["arguments"].items()}
     log = Log(run / "metrics.jsonl", Console())
     _train(settings["recipe"], data_of(run, settings, None), Run(run, log, interval=checkpoint_every), options)

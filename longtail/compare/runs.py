@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from longtail.bundle import Bundle, load
+from longtail.bundle import Model, load
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, prepare, program
 from longtail.compare.peers import PEERS
@@ -174,7 +174,7 @@ class Ranked(NamedTuple):
     """Test documents ranked by every score kind of a model.
 
     Attributes:
-        vectors: of the n documents, from `Bundle.encode`.
+        vectors: of the n documents, from `Model.encode`.
         tops: (n, K) rankings by score kind, the best kind last, filtered pairs left out.
         milliseconds: a document, from text to labels, by score kind.
     """
@@ -184,7 +184,7 @@ class Ranked(NamedTuple):
     milliseconds: Mapping[str, float]
 
 
-def rank_all(bundle: Bundle, test: Split, k: int, links: IntArray | None = None) -> Ranked:
+def rank_all(bundle: Model, test: Split, k: int, links: IntArray | None = None) -> Ranked:
     """Rank labels for the test documents by every score kind, and take the time.
 
     Args:

@@ -6,11 +6,11 @@ import os
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader, Source
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.bundle import Bundle
+from longtail.bundle import Bundle, Pair
 from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset, Split
 from longtail.data.ragged import Ragged
@@ -50,6 +50,8 @@ from longtail.topk import FloatArray, IntArray
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.run import Run
+
+Fusing = TypeVar("Fusing", Bundle, Pair)
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
@@ -288,11 +290,11 @@ def mine(split: Split, documents: FloatArray, labels: FloatArray, length: int, *
     return Exact(labels, device=device).search(documents, length, exclude=known).ids
 
 
-def fuse(bundle: Bundle, validation: Split, targets: CSR) -> Bundle:
+def fuse(bundle: Fusing, validation: Split, targets: CSR) -> Fusing:
     """The same model with the kind ``fused``, learned on held-out training documents.
 
     Args:
-        bundle: has the kinds ``encoder`` and ``classifier``.
+        bundle: has at least two scorers.
         validation: documents that no stage was trained on; where there are none, the model stays as it is.
         targets: (N, L) of the documents that the stages were trained on, for the frequency of labels.
     """
@@ -301,11 +303,12 @@ def fuse(bundle: Bundle, validation: Split, targets: CSR) -> Bundle:
     vectors = bundle.encode(validation.documents)
     tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.scorers]
     queries = [bundle.queries(vectors, kind) for kind in bundle.scorers]
-    candidates = Candidates.of(tops, queries, list(bundle.vectors.values()), validation.targets)
-    return replace(bundle, fusion=learn_fusion(candidates, label_frequency(targets)))
+    tables = [bundle.table(kind) for kind in bundle.scorers]
+    candidates = Candidates.of(tops, queries, tables, validation.targets)
+    return bundle.fused_by(learn_fusion(candidates, label_frequency(targets)))
 
 
-def finish(run: Run, bundle: Bundle) -> Bundle:
+def finish(run: Run, bundle: Fusing) -> Fusing:
     """Keep the trained bundle in the run's folder, and let the run's own token tables go."""
     run.account()
     if run.folder is not None:

@@ -77,7 +77,7 @@ class Fusion:
         fused = sum((a * scores for a, scores in zip(shares, candidates.scores, strict=True)), start=c)
         return np.where(candidates.ids < 0, -np.inf, fused).astype(np.float32)
 
-    def table(self, parts: Sequence[tuple[FloatArray, slice]], width: int) -> FloatArray:
+    def table(self, parts: Sequence[tuple[FloatArray, slice | IntArray]], width: int) -> FloatArray:
         """The fused label vectors, (L, width + 1), for queries (x, 1).
 
         Args:

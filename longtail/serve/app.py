@@ -196,8 +196,8 @@ async def model(request: Request, service: Served) -> Response:
             "recipe": view.model.recipe,
             "kinds": list(view.model.kinds),
             "fields": list(view.model.fields),
-            "encoder": type(view.model.encoder).__name__,
-            "width": view.model.encoder.width,
+            "encoder": " and ".join(type(encoder).__name__ for encoder in view.model.encoders),
+            "width": sum(encoder.width for encoder in view.model.encoders),
             "labels": {**view.counts, "all": len(view)},
             "index": {kind: getattr(index, "measured")._asdict() for kind, index in view.parts[0].indexes.items()},  # noqa: B009
             "changes": bool(request.app.state.token),

@@ -38,7 +38,7 @@ class Change(NamedTuple):
         uid: of the label.
         text: of the label, or None where it was removed.
         examples: documents that have the label.
-        rows: its row of each array of `Bundle.per_label`, with a first dimension of 1; empty where it was removed.
+        rows: its row of each array of `Model.per_label`, with a first dimension of 1; empty where it was removed.
     """
 
     uid: str

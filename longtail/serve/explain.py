@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.bundle import Bundle
+from longtail.bundle import Bundle, Model
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.serve.parts import Label, View
@@ -69,22 +69,21 @@ class Node(NamedTuple):
     weight: float | None
 
 
-def linked_nodes(bundle: Bundle, given: Sequence[Mapping[str, str]]) -> list[list[Node]]:
+def linked_nodes(model: Model, given: Sequence[Mapping[str, str]]) -> list[list[Node]]:
     """The nodes that enrich each of n texts, best first.
 
     Args:
-        bundle: has a linker.
+        model: has a linker.
         given: the texts, each by field.
 
     Raises:
         BadInput: the model links no documents.
     """
-    linked = bundle.linked
-    if linked is None:
-        raise BadInput("--explain", f"a model of {bundle.recipe} links no documents to nodes", remedy="leave it out")
-    texts = Texts.by_field(given, bundle.fields)
-    x = bundle.queries(bundle.encode(texts, np.zeros((len(texts), 0), np.int64)), "plain")
-    top = linked.find(texts, x, bundle.encoder)
+    if not isinstance(model, Bundle) or model.linked is None:
+        raise BadInput("--explain", f"a model of {model.recipe} links no documents to nodes", remedy="leave it out")
+    linked, texts = model.linked, Texts.by_field(given, model.fields)
+    x = model.queries(model.encode(texts, np.zeros((len(texts), 0), np.int64)), "plain")
+    top = linked.find(texts, x, model.encoder)
     weights = None if linked.enrichment is None else linked.enrichment.enrich(x, top.ids)[1]
     titles = linked.linker.labels.fields["title"]
     return [
@@ -102,7 +101,7 @@ def _pieces(title: str) -> list[str]:
     return words if len(words) <= WORDS else [*words[:WORDS], " ".join(words[WORDS:])]
 
 
-def _scores(labels: Bundle, vectors: FloatArray, kind: str) -> FloatArray:
+def _scores(labels: Model, vectors: FloatArray, kind: str) -> FloatArray:
     """(n, m) scores of all m labels, in their order."""
     top: TopK = labels.search(vectors, max(1, len(labels.labels)), kind=kind)
     return np.asarray(np.take_along_axis(top.scores, np.argsort(top.ids, axis=1), axis=1), np.float32)

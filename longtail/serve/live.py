@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.bundle import Bundle, choose_device
+from longtail.bundle import Model, choose_device, open_model
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.search import Index
@@ -128,7 +128,7 @@ class Live:
 
     def _opened(self, state: State) -> View:
         folder = self.run / state.folder
-        model = Bundle.load(folder, device=self._device)
+        model = open_model(folder, device=self._device)
         if not any(model.labels.uids):  # labels without uids are known by their numbers
             names = Strings.of(map(str, range(len(model.labels))))
             model = model.over(Texts(names, model.labels.fields), model.per_label())
@@ -136,10 +136,10 @@ class Live:
         return View((Part.of(model, indexes),), state.folded)
 
 
-def with_changes(run: Path, *, device: str = "auto") -> Bundle:
+def with_changes(run: Path, *, device: str = "auto") -> Model:
     """The model of a run with the changes of its labels, as one bundle."""
     if not (run / NAME).exists():
-        return Bundle.load(run / "model", device=choose_device(device))
+        return open_model(run / "model", device=choose_device(device))
     live = Live(run, device=device, approximate=False)
     live.close()
     return live.view.folded()
@@ -152,7 +152,7 @@ def fingerprint(run: Path) -> tuple[object, ...]:
     return resolved, status.st_ino, status.st_mtime_ns
 
 
-def _changes(model: Bundle, labels: Sequence[NewLabel]) -> list[Change]:
+def _changes(model: Model, labels: Sequence[NewLabel]) -> list[Change]:
     """What the catalogue keeps of new labels: their texts and examples, and their vectors."""
     texts = Texts.of([label.text for label in labels], uids=[label.uid for label in labels])
     examples = [example for label in labels for example in label.examples]
@@ -165,7 +165,7 @@ def _changes(model: Bundle, labels: Sequence[NewLabel]) -> list[Change]:
 
 
 def _index(
-    model: Bundle, kind: str, target: float, method: str | None = None, memory: float | None = None
+    model: Model, kind: str, target: float, method: str | None = None, memory: float | None = None
 ) -> Approximate:
     places = np.random.default_rng(0).permutation(len(model.labels))[:_SAMPLE]
     queries = model.queries(model.encode(model.labels.take(places)), kind)
@@ -173,7 +173,7 @@ def _index(
     return build(rows, len(model.labels), queries, method=method, memory=memory, target=target)
 
 
-def _kept(model: Bundle, folder: Path) -> Iterator[tuple[str, Index]]:
+def _kept(model: Model, folder: Path) -> Iterator[tuple[str, Index]]:
     """The approximate indexes that are kept with a model, by score kind."""
     for kind in model.kinds:
         if (folder / kind / "index.json").is_file():

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.bundle import Bundle
+from longtail.bundle import Model
 from longtail.data.texts import Strings, Texts
 from longtail.search import Index
 from longtail.serve.catalogue import Change
@@ -67,14 +67,14 @@ class Part:
         indexes: an approximate index by score kind; exact search where there is none.
     """
 
-    bundle: Bundle
+    bundle: Model
     names: Names
     lowered: bytes
     hidden: frozenset[int] = frozenset()
     indexes: Mapping[str, Index] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bundle: Bundle, indexes: Mapping[str, Index] | None = None) -> Part:
+    def of(cls, bundle: Model, indexes: Mapping[str, Index] | None = None) -> Part:
         """All labels of a bundle."""
         return cls(
             bundle,
@@ -96,7 +96,7 @@ class Part:
         found = {place for place in map(self.names, uids) if place is not None} - self.hidden
         return replace(self, hidden=self.hidden | found) if found else self
 
-    def shown(self) -> Bundle:
+    def shown(self) -> Model:
         """The labels that are not hidden."""
         return self.bundle.take(np.setdiff1d(np.arange(len(self)), list(self.hidden))) if self.hidden else self.bundle
 
@@ -150,7 +150,7 @@ class View:
     number: int
 
     @property
-    def model(self) -> Bundle:
+    def model(self) -> Model:
         """The model as it was built."""
         return self.parts[0].bundle
 
@@ -179,20 +179,20 @@ class View:
             parts[-1] = Part.of(parts[-1].shown().followed_by(last))
         return View(tuple(parts), number)
 
-    def folded(self) -> Bundle:
+    def folded(self) -> Model:
         """One model of all labels that are there."""
-        return reduce(Bundle.followed_by, [part.shown() for part in self.parts])
+        return reduce(Model.followed_by, [part.shown() for part in self.parts])
 
     def find(self, uid: str) -> tuple[int, int] | None:
         """The part and place of a label, or None."""
         places = ((i, part.find(uid)) for i, part in enumerate(self.parts))
         return next(((i, place) for i, place in places if place is not None), None)
 
-    def among(self, uids: Iterable[str]) -> Bundle:
+    def among(self, uids: Iterable[str]) -> Model:
         """A model of the labels with these uids; those that are not there are left out."""
         found = sorted({place for place in map(self.find, uids) if place is not None})
         taken = [self.parts[i].bundle.take(_ids(j for part, j in found if part == i)) for i in {i for i, _ in found}]
-        return reduce(Bundle.followed_by, taken) if taken else self.model.take(_ids(()))
+        return reduce(Model.followed_by, taken) if taken else self.model.take(_ids(()))
 
     def rank(self, vectors: FloatArray, k: int, kind: str, excluded: Collection[str] = ()) -> list[list[Label]]:
         """The k best labels of each text, best first.
@@ -227,7 +227,7 @@ def _ids(places: Iterable[int]) -> IntArray:
     return np.array(list(places), np.int64)
 
 
-def _bundle(model: Bundle, added: Sequence[Change]) -> Bundle:
+def _bundle(model: Model, added: Sequence[Change]) -> Model:
     """A model of labels that were added."""
     labels = Texts.of([change.text or "" for change in added], uids=[change.uid for change in added])
     names = model.per_label()

@@ -20,6 +20,19 @@ from longtail.train.log import Log
 _UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
 
 
+def settings_of(run: Path) -> dict[str, Any]:
+    """What a run folder's ``run.json`` says.
+
+    Raises:
+        BadInput: there is none.
+    """
+    path = run / "run.json"
+    if not path.is_file():
+        raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one with --out")
+    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return settings
+
+
 class Stateful(Protocol):
     """Anything whose state belongs into a checkpoint: modules, optimisers, samplers."""
 

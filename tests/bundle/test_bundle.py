@@ -1,4 +1,4 @@
-"""A bundle whose label set changes: labels it was not trained with, some of its labels, and two sets as one."""
+"""A model whose label set changes: labels it was not trained with, some of its labels, and two sets as one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,37 @@ import pytest
 import torch
 
 from longtail import Dataset, LongtailError
+from longtail.bundle import Bundle, Pair, open_model
 from longtail.data.texts import Texts
 from longtail.recipes import RECIPES
+from longtail.search.fuse import Fusion
 
 DOCUMENTS = ["red shoes", "oak table", "blue shoes", "pine table", "green hat", "grey hat"]
 LABELS = ["footwear shoes", "furniture table", "headwear hat"]
 NONE = np.zeros(0, np.int64)
 
 
-@pytest.fixture(
-    params=[("dpr", {}), ("ngame", {"validation": 0.34}), ("unidec", {"validation": 0.34})], ids=lambda param: param[0]
-)
+DATA = Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1], [2], [2]], LABELS)
+OPTIONS = {"dpr": {}, "ngame": {"validation": 0.34}, "unidec": {"validation": 0.34}}
+PAIRS = {"a pair": ("unidec", "ngame"), "a pair with one that does not fuse": ("unidec", "dpr")}
+
+
+def train(name):
+    return RECIPES[name](DATA, epochs=2, device="cpu", **OPTIONS[name])
+
+
+@pytest.fixture(params=[*OPTIONS, *PAIRS])
 def trained(request):
-    name, options = request.param
-    data = Dataset.from_texts(DOCUMENTS, [[0], [1], [0], [1], [2], [2]], LABELS)
-    return RECIPES[name](data, epochs=2, device="cpu", **options)
+    if request.param in OPTIONS:
+        return train(request.param)
+    both = Pair(*map(train, PAIRS[request.param]))
+    weights = np.random.default_rng(0).normal(size=(len(both.scorers) + 1, 3))
+    return both.fused_by(Fusion(weights, np.array([2, 2, 2])))
+
+
+def bundles(model):
+    """What a model is made of."""
+    return [model] if isinstance(model, Bundle) else [model.first, model.second]
 
 
 def scores(bundle, text, kind):
@@ -54,42 +70,49 @@ def test_a_new_label_without_examples_is_its_text(trained):
     new = trained.new_labels(Texts.of(["table of oak", "hat"], uids=["t", "h"]), Texts.of([]), NONE)
     assert list(new.labels.uids) == ["t", "h"]
     assert new.kinds == trained.kinds
-    for vectors in new.vectors.values():
-        text = trained.queries(trained.encode(new.labels), "encoder")
-        np.testing.assert_allclose(vectors[:, : text.shape[1]], text, atol=1e-6)
-        assert not vectors[:, text.shape[1] :].any()
-    assert new.predict(["oak table"], k=1)[0][0].uid == "t"
+    for bundle in bundles(new):
+        text = bundle.queries(bundle.encode(new.labels), "encoder")
+        for vectors in bundle.vectors.values():
+            np.testing.assert_allclose(vectors[:, : text.shape[1]], text, atol=1e-6)
+            assert not vectors[:, text.shape[1] :].any()
+    if isinstance(trained, Bundle):  # the weights of the pairs here are random
+        assert new.predict(["oak table"], k=1)[0][0].uid == "t"
 
 
 def test_examples_draw_a_new_label_to_them(trained):
     labels = Texts.of(["something else", "another thing"], uids=["a", "b"])
     new = trained.new_labels(labels, Texts.of(["blue shoes", "pine table"]), np.array([1, 1]))
     plain = trained.new_labels(labels, Texts.of([]), NONE)
-    for kind in set(trained.kinds) & {"classifier"}:
-        gain = scores(new, "blue shoes", kind) - scores(plain, "blue shoes", kind)
-        assert gain[0] == pytest.approx(0, abs=1e-6)
-        assert gain[1] > 0.1
-    np.testing.assert_array_equal(new.vectors["encoder"], plain.vectors["encoder"])
-    if new.fusion is not None:
-        assert new.fusion.frequency.tolist() == [0, 2]
+    for taught, untaught in zip(bundles(new), bundles(plain), strict=True):
+        for kind in set(taught.kinds) & {"classifier"}:
+            gain = scores(taught, "blue shoes", kind) - scores(untaught, "blue shoes", kind)
+            assert gain[0] == pytest.approx(0, abs=1e-6)
+            assert gain[1] > 0.1
+        np.testing.assert_array_equal(taught.vectors["encoder"], untaught.vectors["encoder"])
+    for model in (new, *bundles(new)):
+        if model.fusion is not None:
+            assert model.fusion.frequency.tolist() == [0, 2]
 
 
 def test_a_model_of_new_labels_is_saved_and_opened(trained, tmp_path):
     grown = trained.followed_by(trained.new_labels(Texts.of(["desk table"], uids=["d"]), Texts.of([]), NONE))
     grown.save(tmp_path / "model")
-    opened = type(grown).load(tmp_path / "model", device=torch.device("cpu"))
+    opened = open_model(tmp_path / "model", device=torch.device("cpu"))
+    assert type(opened) is type(grown)
+    assert opened.kinds == grown.kinds
     assert opened.predict(["pine table", "hat"], k=4) == grown.predict(["pine table", "hat"], k=4)
 
 
 @pytest.mark.parametrize("part", ["labels.safetensors", "labels.jsonl", "encoder/bag.safetensors"])
 def test_a_model_that_was_changed_on_the_disk_is_refused(trained, tmp_path, part):
     trained.save(tmp_path / "model")
+    part = part if isinstance(trained, Bundle) else f"second/{part}"
     path = tmp_path / "model" / part
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
     with pytest.raises(LongtailError, match=f"{part}: expected SHA-256"):
-        type(trained).load(tmp_path / "model", device=torch.device("cpu"))
+        open_model(tmp_path / "model", device=torch.device("cpu"))
     path.unlink()
     with pytest.raises(LongtailError, match="found no such file"):
-        type(trained).load(tmp_path / "model", device=torch.device("cpu"))
+        open_model(tmp_path / "model", device=torch.device("cpu"))

@@ -1,11 +1,10 @@
-"""A trained model: it ranks labels for texts, and is saved to and opened from a folder."""
+"""A trained model: an encoder, and the vectors of labels."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
-from longtail.data.sparse import CSR
+from longtail.bundle.model import Model
 from longtail.data.texts import Texts
 from longtail.data.tokens import token_table
 from longtail.data.writing import read_labels, write_labels
@@ -27,14 +26,14 @@ from longtail.models.linked import Linked, with_one
 from longtail.search.exact import Exact
 from longtail.search.fuse import Fusion
 from longtail.search.product import Product
-from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
+from longtail.topk import AnyArray, FloatArray, IntArray
 
-_FORMATS = (3, 4, 5)  # that are read; the last is written, and alone has what the fusion of a model with a linker mixes
-_BLOCK = 8_192  # texts predicted at a time
+FORMAT = 5  # that is written
+_FORMATS = (3, 4, FORMAT)  # that are read; only the last has what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class Bundle(Model):
     """An encoder, the vectors of L labels, and how to rank with them.
 
     Attributes:
@@ -76,6 +75,11 @@ class Bundle:
         return tuple("plain" if kind == "encoder" and self.linked is not None else kind for kind in self.vectors)
 
     @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """The one that there is."""
+        return (self.encoder,)
+
+    @property
     def width(self) -> int:
         """The width of a document's vector, before the 1 that `encode` puts at its end."""
         return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
@@ -108,20 +112,16 @@ class Bundle:
         if kind == "fused":
             assert self.fusion is not None
             fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
-            return fusion.table([*zip(vectors.values(), map(self._columns, self.scorers), strict=True)], self.width)
+            return fusion.table([*zip(vectors.values(), map(self.columns, self.scorers), strict=True)], self.width)
         return vectors["encoder" if kind == "plain" else kind]
 
-    def _columns(self, kind: str) -> slice:
+    def columns(self, kind: str) -> slice:
         """The columns of a document's vector that a score kind reads."""
         if kind in ("combined", "fused"):
             return slice(0, self.width + (kind == "fused"))
         second = kind != "plain" if self.linked is not None else kind == "classifier" and self.heads is not None
         start = self.vectors["encoder"].shape[1] if second else 0
         return slice(start, start + self.vectors[kind if kind in self.vectors else "encoder"].shape[1])
-
-    def queries(self, vectors: FloatArray, kind: str) -> FloatArray:
-        """The (n, W) float32 queries of an index of ``table(kind)``, for vectors from `encode`."""
-        return vectors[:, self._columns(kind)]
 
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
         """The float32 vectors of n texts, (n, width + 1): what kinds read, one after the other, and a 1.
@@ -175,63 +175,9 @@ class Bundle:
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
         return replace(self, labels=labels, vectors=vectors, fusion=fusion, _indexes={})
 
-    def take(self, ids: IntArray) -> Bundle:
-        """The same model over some of its labels, in the order of ``ids``."""
-        return self.over(self.labels.take(ids), {name: rows[ids] for name, rows in self.per_label().items()})
-
-    def followed_by(self, other: Bundle) -> Bundle:
-        """The same model over its own labels and then those of another, which `over` or `new_labels` made of it."""
-        others = other.per_label()
-        both = {name: np.concatenate([rows, others[name]]) for name, rows in self.per_label().items()}
-        return self.over(self.labels.followed_by(other.labels), both)
-
-    def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank labels for encoded texts.
-
-        Args:
-            vectors: of n texts, from `encode`.
-            k: labels a text.
-            kind: the score kind; the best one if left out.
-            exclude: (n, L) pairs that must not be ranked.
-        """
-        kind = kind or self.kinds[-1]
-        return self.index(kind).search(self.queries(vectors, kind), k, exclude=exclude)
-
-    def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank labels for n texts: `encode`, then `search`."""
-        return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
-
-    def stream(self, texts: Iterable[Mapping[str, str]], k: int, *, kind: str | None = None) -> Iterator[TopK]:
-        """Rank labels for any number of texts, some thousand at a time.
-
-        Args:
-            texts: each with a ``title``, and a ``content`` if the model reads one.
-            k: labels a text.
-            kind: the score kind; the best one if left out.
-        """
-        iterator = iter(texts)
-        while block := list(islice(iterator, _BLOCK)):
-            yield self.rank(Texts.by_field(block, self.fields), k, kind=kind)
-
-    def predict(self, texts: Sequence[str], k: int = 5, *, kind: str | None = None) -> list[list[Prediction]]:
-        """The k best labels of each text, best first.
-
-        Args:
-            texts: plain texts, read as titles.
-            k: labels a text.
-            kind: the score kind; the best one if left out.
-        """
-        tops = self.stream(({"title": text} for text in texts), k, kind=kind)
-        return [row for top in tops for row in self.named(top)]
-
-    def named(self, top: TopK) -> list[list[Prediction]]:
-        """Ranked label ids with their uids, texts and scores; empty places are left out."""
-        title, uid = self.labels.fields["title"], self.labels.uids
-        names = {i: (i, uid[i], title[i]) for i in np.unique(top.ids).tolist() if i >= 0}
-        return [
-            [Prediction(*names[i], score) for i, score in zip(ids, scores, strict=True) if i >= 0]
-            for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
-        ]
+    def fused_by(self, fusion: Fusion) -> Bundle:
+        """The same model with the kind ``fused``."""
+        return replace(self, fusion=fusion)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.
@@ -254,7 +200,7 @@ class Bundle:
 
     def _card(self) -> dict[str, Any]:
         return {
-            "format": _FORMATS[-1],
+            "format": FORMAT,
             "recipe": self.recipe,
             "fields": list(self.fields),
             "labels": len(self.labels),
@@ -274,14 +220,7 @@ class Bundle:
         Raises:
             BadInput: the folder is no model, or its parts are not those that were saved.
         """
-        path = folder / "bundle.json"
-        if not path.is_file():
-            raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
-        card = json.loads(path.read_text(encoding="utf-8"))
-        if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
-            problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
-            raise BadInput(path, problem, remedy="use the longtail that wrote it")
-        check_hashes(folder, card["sha256"])
+        card = read_card(folder)
         arrays = map_arrays(folder / "labels.safetensors")
         labels = read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
@@ -299,22 +238,18 @@ class Bundle:
         return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device, heads, linked)
 
 
-def load(run: str | Path, *, device: str = "auto") -> Bundle:
-    """Open the model of a run folder.
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a saved model, whose files are those that were saved.
 
-    Args:
-        run: the folder that `train` was given as ``--out``.
-        device: a torch device, or ``auto`` for a GPU where there is one.
+    Raises:
+        BadInput: there is none, or another version wrote it, or a file is missing or not the same.
     """
-    return Bundle.load(Path(run) / "model", device=choose_device(device))
-
-
-def choose_device(name: str) -> torch.device:
-    """The torch device of a name; ``auto`` is a GPU where there is one, else the CPU."""
-    try:
-        device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
-    except RuntimeError:
-        raise BadInput("--device", f"expected cpu, cuda or auto, found {name}", remedy="give one of those") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput("--device", f"expected a GPU for {name}, found none", remedy="give --device cpu")
-    return device
+    path = folder / "bundle.json"
+    if not path.is_file():
+        raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
+    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
+        problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
+        raise BadInput(path, problem, remedy="use the longtail that wrote it")
+    check_hashes(folder, card["sha256"])
+    return card

@@ -1,0 +1,60 @@
+"""``longtail fuse`` in real processes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+QUICK = ("--epochs", 2, "--batch", 64, "--width", 16, "--warmup", 10, "--validation", 0.2)
+
+
+@pytest.fixture(scope="module")
+def runs(longtail, planted_folder, tmp_path_factory):
+    """A folder with two runs on the planted data, and the run of both."""
+    folder = tmp_path_factory.mktemp("runs")
+    for recipe in ("unidec", "ngame"):
+        status, _, errors = longtail("train", recipe, planted_folder, "--out", folder / recipe, *QUICK)
+        assert status == 0, errors
+    status, output, errors = longtail("fuse", folder / "unidec", folder / "ngame", "--out", folder / "both")
+    assert status == 0, errors
+    assert "it ranks by its fused score" in output.replace("\n", " ")
+    return folder
+
+
+def test_a_fused_run_is_a_run(runs, longtail, planted_folder):
+    status, output, errors = longtail("evaluate", runs / "both", "--json", runs / "both.json")
+    assert status == 0, errors
+    assert list(json.loads((runs / "both.json").read_text())["kinds"]) == ["fused", "first", "second"]
+    settings = json.loads((runs / "both" / "run.json").read_text())
+    assert settings["recipe"] == "fuse"
+    assert settings["data"] == str(planted_folder)
+    status, output, errors = longtail("predict", runs / "both", "--kind", "second", stdin="some text\n")
+    assert status == 0, errors
+    alone = longtail("predict", runs / "ngame", stdin="some text\n")[1]
+    assert output == alone
+    assert longtail("predict", runs / "both", "--explain", stdin="some text\n")[0] == 1
+
+
+def test_labels_come_and_go_in_a_fused_run(runs, longtail):
+    for command in (
+        ("labels", "add", runs / "both", "--uid", "new", "--text", "an entirely new label"),
+        ("labels", "compact", runs / "both"),
+    ):
+        status, _, errors = longtail(*command)
+        assert status == 0, errors
+    status, output, errors = longtail("predict", runs / "both", stdin="an entirely new label\n")
+    assert status == 0, errors
+    assert "an entirely new label" in output
+
+
+def test_what_cannot_be_fused_is_said_in_a_line(runs, longtail, tmp_path):
+    for arguments, words in (
+        (("fuse", runs / "unidec", tmp_path, "--out", tmp_path / "both"), "expected the settings of a run"),
+        (("fuse", runs / "unidec", runs / "ngame", "--out", runs / "unidec"), "the run was made with recipe"),
+        (("resume", runs / "both"), "expected a run of longtail train, found one of longtail fuse"),
+    ):
+        status, _, errors = longtail(*arguments)
+        assert status == 1
+        assert words in errors
+        assert "Traceback" not in errors
