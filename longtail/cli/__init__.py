@@ -23,7 +23,9 @@ VERBS = {  # in the order of --help
     "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
     "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
     "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
-    "fuse": _Verb("fuse.fuse", "Rank by two trained runs at once: their scores are weighed on the documents that both held out."),
+    "fuse": _Verb(
+        "fuse.fuse", "Rank by two trained runs at once: their scores are weighed on the documents that both held out."
+    ),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
     "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),

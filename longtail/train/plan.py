@@ -121,7 +121,7 @@ def _measure(
     size, pool = len(batch.rows), batches.pool_of(batch)
     parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
     device = next(parameter.device for module in modules for parameter in module.parameters())
-    tokens = [part for part in (batch.documents, batch.labels) if isinstance(part, PaddedTokens)]
+    tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
     activations = sum(_activation_bytes(module, part) for module in modules for part in tokens)
     memory = resident_bytes() * (device.type == "cpu") + 4 * (3 * parameters + 6 * batch.targets.numel()) + activations
     disk = 4 * (3 + 1) * parameters
@@ -170,12 +170,13 @@ def _size(count: int) -> str:
 
 def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
     """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, 4 bytes each)."""
-    config = getattr(module, "config", None)
+    configs = (getattr(part, "config", None) for part in module.modules())
+    config = next((config for config in configs if hasattr(config, "num_hidden_layers")), None)
     if config is None:
         return 0
-    rows, length = tokens.ids.shape
+    lengths = tokens.mask.sum(1).double()  # rows of similar length are padded together, so that padding is little
     width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
-    return int(2 * rows * length * layers * (34 * width + 5 * heads * length))
+    return int(2 * layers * (lengths * (34 * width + 5 * heads * lengths)).sum())
 
 
 def resident_bytes() -> int:

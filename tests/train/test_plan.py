@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 
+import numpy as np
 import pytest
 import torch
 from rich.console import Console
@@ -13,10 +14,13 @@ from longtail import recipes
 from longtail.data.dataset import Dataset, Split
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
+from longtail.models.heads import TwoHeads
+from longtail.models.transformer import TransformerEncoder
 from longtail.train import plan as module
 from longtail.train.log import Log
 from longtail.train.run import Run
 
+GENERATOR = torch.Generator()
 TARGETS = [[0], [], [0, 1], [1]]
 
 
@@ -58,3 +62,24 @@ def test_the_plan_leaves_running_means_as_they_were(monkeypatch):
     assert "mixed.running_mean" in before[0]
     for one, other in zip(before, after, strict=True):
         assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+@pytest.mark.parametrize("around", [lambda encoder: encoder, lambda encoder: TwoHeads(encoder, generator=GENERATOR)])
+def test_what_a_transformer_keeps_for_its_backward_pass_is_counted(tiny_bert, around):
+    """Two layers, 32 wide, 4 heads: 2 x 2 x n x (34 x 32 + 5 x 4 x n) bytes for a text of n tokens."""
+    encoder = TransformerEncoder(tiny_bert)
+    table = encoder.tokenizer(["red", "blue red", "red red red blue"])
+    tokens = encoder.tokenizer.batch(table, np.arange(3))
+    lengths = np.diff(table.offsets).tolist()
+    assert module._activation_bytes(around(encoder), tokens) == sum(4 * n * (34 * 32 + 20 * n) for n in lengths)
+
+
+def test_the_plan_of_a_transformer_knows_what_a_larger_batch_costs(tiny_bert):
+    data = Dataset.from_texts(["red", "blue", "red shoes", "blue"] * 64, [[0], [1], [0], [1]] * 64, ["warm", "cold"])
+    told = []
+    for batch in (64, 256):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "resident_bytes", lambda: 0)
+            patch.setattr(module.Plan, "table", lambda plan: told.append(plan) or "")
+            recipes.depsl(data, encoder=str(tiny_bert), max_length=16, epochs=0, batch=batch, hard_negatives=0)
+    assert told[1].memory - told[0].memory > 192 * 4 * 3 * 34 * 32  # texts of at least 3 tokens
