@@ -50,7 +50,9 @@ def pair(
             raise BadInput(folder, problem, remedy="train it with a recipe that does, and --validation above 0")
     rest, held_out = hold_out(dataset, share, seed)
     run.claim()
-    return finish(run, fuse(Pair(one, other), held_out, rest.train.targets))
+    both = Pair(one, other)
+    run.log.say(f"weighing {len(both.scorers)} scores on {len(held_out):,} documents that both runs held out")
+    return finish(run, fuse(both, held_out, rest.train.targets))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
