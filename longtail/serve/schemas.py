@@ -22,7 +22,7 @@ _Checked = AfterValidator(_storable)
 Content = Annotated[StrictStr, StringConstraints(max_length=LENGTH), _Checked]
 Title = Annotated[StrictStr, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=r"\S"), _Checked]
 Uid = Annotated[StrictStr, StringConstraints(min_length=1, max_length=UID_LENGTH), _Checked]
-Kind = Literal["plain", "encoder", "classifier", "combined", "product", "fused"]
+Kind = Literal["plain", "encoder", "classifier", "combined", "product", "first", "second", "fused"]
 
 
 class _Request(BaseModel):

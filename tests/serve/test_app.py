@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from longtail.bundle import load
+from longtail.bundle import Pair, load
+from longtail.search.fuse import Fusion
 from longtail.serve import schemas
 from longtail.serve.app import TOKEN, application
 from longtail.serve.live import Live, NewLabel, with_changes
@@ -281,3 +282,21 @@ def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, m
         while 'longtail_reloads_total{result="refused"} 1.0' not in client.get("/metrics").text:
             assert time.monotonic() < deadline
         assert predict(client, known, 1, kind="encoder")[0]["uid"] == "of the other"  # the one that works stays
+
+
+def test_a_run_of_two_runs_is_served_as_any_other(client, run, tmp_path, bearer):
+    one = load(run, device="cpu")
+    weights = np.outer(np.arange(1.0, 2 * len(one.scorers) + 2), [1.0, 0, 0])
+    both = Pair(one, one).fused_by(Fusion(weights, np.ones(len(one.labels), np.int64)))
+    both.save(tmp_path / "both" / "model")
+    with TestClient(application(Settings(tmp_path / "both", device="cpu")), raise_server_exceptions=False) as made:
+        card = made.get("/v1/model").json()
+        assert card["recipe"] == "ngame and ngame"
+        assert card["kinds"] == ["first", "second", "fused"]
+        assert card["encoder"] == "BagEncoder and BagEncoder"
+        assert predict(made, "one two", kind="second") == predict(client, "one two")
+        assert made.post("/v1/labels", json={"uid": "n", "text": "a new one"}, headers=bearer).status_code == 201
+        for kind in card["kinds"]:
+            found = predict(made, "a new one", 1000, kind=kind, explain=True)
+            assert "n" in [label["uid"] for label in found]
+            assert found[0]["scores"].keys() == set(card["kinds"])
