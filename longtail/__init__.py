@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail import recipes
-    from longtail.bundle import Bundle, load
+    from longtail.bundle import Bundle, Model, load
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
     from longtail.topk import Prediction
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Dataset", "LongtailError", "Prediction", "__version__", "load", "recipes"]
+__all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "load", "recipes"]
 
 _HOMES = {
     "Bundle": "longtail.bundle",
     "Dataset": "longtail.data.dataset",
     "LongtailError": "longtail.errors",
+    "Model": "longtail.bundle",
     "Prediction": "longtail.topk",
     "load": "longtail.bundle",
 }

@@ -110,9 +110,16 @@ def sha256(path: Path) -> str:
     return state.hexdigest()
 
 
-def hashes(folder: Path) -> dict[str, str]:
-    """The SHA-256 of every file in a folder and below it, by its path from there."""
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+def hashes(folder: Path, *, card: str) -> dict[str, str]:
+    """The SHA-256 of every file in a folder and below it, by its path from there.
+
+    Args:
+        folder: the files are in it, and in folders below it.
+        card: the name of a file that holds such hashes: of a folder below that has one, it is all that is looked at.
+    """
+    inner = {path.parent for path in folder.rglob(card)} - {folder}
+    paths = (path for path in sorted(folder.rglob("*")) if path.name == card or inner.isdisjoint(path.parents))
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in paths if path.is_file()}
 
 
 def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from longtail.errors import BadInput, NotWritten
-from longtail.files import map_arrays, new_folder, remove_partial, replacing, sha256, write_json
+from longtail.files import hashes, map_arrays, new_folder, remove_partial, replacing, sha256, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -50,6 +50,16 @@ def test_what_was_not_written_is_named_and_nothing_of_it_stays(tmp_path, writing
     with pytest.raises(NotWritten, match=r"/new: not written \(.*[Nn]o space left.*\); make room"):
         write_half()
     assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_has_hashes_of_its_own_is_hashed_by_its_card(tmp_path):
+    for name in ("a.txt", "plain/b.txt", "inner/card.json", "inner/deep/c.txt", "inner/deep/more/card.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    found = hashes(tmp_path, card="card.json")
+    assert found.keys() >= {"a.txt", "plain/b.txt", "inner/card.json"}
+    assert not found.keys() & {"inner/deep/c.txt"}
+    assert found["plain/b.txt"] == hashlib.sha256(b"plain/b.txt").hexdigest()
 
 
 def test_a_new_folder_appears_with_its_content(tmp_path):

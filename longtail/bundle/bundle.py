@@ -28,6 +28,7 @@ from longtail.search.fuse import Fusion
 from longtail.search.product import Product
 from longtail.topk import AnyArray, FloatArray, IntArray
 
+CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
 FORMAT = 5  # that is written
 _FORMATS = (3, 4, FORMAT)  # that are read; only the last has what the fusion of a model with a linker mixes
 
@@ -196,7 +197,7 @@ class Bundle(Model):
             stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             save_file(stored, path / "labels.safetensors")
             write_labels(path / "labels.jsonl", self.labels)
-            write_json(path / "bundle.json", card | {"sha256": hashes(path)})
+            write_json(path / CARD, card | {"sha256": hashes(path, card=CARD)})
 
     def _card(self) -> dict[str, Any]:
         return {
@@ -244,7 +245,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     Raises:
         BadInput: there is none, or another version wrote it, or a file is missing or not the same.
     """
-    path = folder / "bundle.json"
+    path = folder / CARD
     if not path.is_file():
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
     card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

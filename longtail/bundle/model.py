@@ -40,7 +40,7 @@ class Model(ABC):
     @property
     @abstractmethod
     def encoders(self) -> tuple[Encoder, ...]:
-        """What reads them."""
+        """What makes vectors of texts."""
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
-from longtail.bundle.bundle import FORMAT, Bundle, read_card
+from longtail.bundle.bundle import CARD, FORMAT, Bundle, read_card
 from longtail.bundle.model import Model
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
@@ -158,7 +158,7 @@ class Pair(Model):
                 model.save(path / side)
             arrays = {} if self.fusion is None else {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / _FUSION)
-            write_json(path / "bundle.json", {"format": FORMAT, "kinds": list(self.kinds), "sha256": hashes(path)})
+            write_json(path / CARD, {"format": FORMAT, "sha256": hashes(path, card=CARD)})
 
     @classmethod
     def load(cls, folder: Path, *, device: torch.device) -> Pair:

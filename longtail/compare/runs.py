@@ -226,7 +226,7 @@ def outcome(job: Job) -> Outcome:
     said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    size = said.get("model_bytes", model_bytes(job.folder))  # which earlier comparisons did not keep
+    size = said["model_bytes"] if "model_bytes" in said else model_bytes(job.folder)  # earlier comparisons have none
     return outcome_of(job.folder, tops, said["milliseconds"], size)
 
 

@@ -51,7 +51,7 @@ from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.run import Run
 
-Fusing = TypeVar("Fusing", Bundle, Pair)
+AnyModel = TypeVar("AnyModel", Bundle, Pair)
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "triplet": triplet,
@@ -290,7 +290,7 @@ def mine(split: Split, documents: FloatArray, labels: FloatArray, length: int, *
     return Exact(labels, device=device).search(documents, length, exclude=known).ids
 
 
-def fuse(bundle: Fusing, validation: Split, targets: CSR) -> Fusing:
+def fuse(bundle: AnyModel, validation: Split, targets: CSR) -> AnyModel:
     """The same model with the kind ``fused``, learned on held-out training documents.
 
     Args:
@@ -308,7 +308,7 @@ def fuse(bundle: Fusing, validation: Split, targets: CSR) -> Fusing:
     return bundle.fused_by(learn_fusion(candidates, label_frequency(targets)))
 
 
-def finish(run: Run, bundle: Fusing) -> Fusing:
+def finish(run: Run, bundle: AnyModel) -> AnyModel:
     """Keep the trained bundle in the run's folder, and let the run's own token tables go."""
     run.account()
     if run.folder is not None:

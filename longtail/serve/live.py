@@ -137,7 +137,7 @@ class Live:
 
 
 def with_changes(run: Path, *, device: str = "auto") -> Model:
-    """The model of a run with the changes of its labels, as one bundle."""
+    """The model of a run with the changes of its labels, as one."""
     if not (run / NAME).exists():
         return open_model(run / "model", device=choose_device(device))
     live = Live(run, device=device, approximate=False)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+
 import numpy as np
 import pytest
+import torch
 
 from longtail import Dataset, LongtailError, recipes
-from longtail.bundle import Pair
+from longtail.bundle import Pair, open_model
 from longtail.data.texts import Texts
 from longtail.search.fuse import Fusion
 
@@ -50,6 +54,16 @@ def test_a_pair_can_be_paired_again(models):
     fusion = Fusion(np.outer([*SHARES[:4], 0, 0, SHARES[4]], [1.0, 0, 0]), np.zeros(3, np.int64))
     np.testing.assert_allclose(all_scores(outer.fused_by(fusion), "fused"), all_scores(inner, "fused"), atol=1e-5)
     np.testing.assert_allclose(all_scores(outer, "first"), all_scores(inner, "fused"), atol=1e-5)
+
+
+def test_a_saved_pair_of_which_a_side_is_another_model_is_refused(models, tmp_path):
+    Pair(*models).save(tmp_path / "model")
+    card = json.loads((tmp_path / "model" / "bundle.json").read_text())
+    assert card["sha256"].keys() == {"pair.safetensors", "first/bundle.json", "second/bundle.json"}
+    shutil.rmtree(tmp_path / "model" / "first")
+    models[1].save(tmp_path / "model" / "first")
+    with pytest.raises(LongtailError, match=r"first/bundle\.json: expected SHA-256"):
+        open_model(tmp_path / "model", device=torch.device("cpu"))
 
 
 def test_a_kind_that_is_neither_s_is_refused(models):

@@ -38,16 +38,28 @@ def test_a_fused_run_is_a_run(runs, longtail, planted_folder):
     assert longtail("predict", runs / "both", "--explain", stdin="some text\n")[0] == 1
 
 
-def test_labels_come_and_go_in_a_fused_run(runs, longtail):
-    for command in (
-        ("labels", "add", runs / "both", "--uid", "new", "--text", "an entirely new label"),
-        ("labels", "compact", runs / "both"),
-    ):
-        status, _, errors = longtail(*command)
+def test_labels_come_and_go_in_a_fused_run(runs, longtail, tmp_path):
+    asked = tmp_path / "asked.txt"
+    asked.write_text("an entirely new label\n")
+
+    def ranked():
+        """The uids of all labels, for the text of the new one."""
+        out = tmp_path / "ranked.jsonl"
+        status, _, errors = longtail("predict", runs / "both", "--input", asked, "--k", 500, "--output", out)
         assert status == 0, errors
-    status, output, errors = longtail("predict", runs / "both", stdin="an entirely new label\n")
-    assert status == 0, errors
-    assert "an entirely new label" in output
+        return [label["uid"] for label in json.loads(out.read_text())["labels"]]
+
+    def change(*command):
+        status, _, errors = longtail("labels", *command)
+        assert status == 0, errors
+
+    before = ranked()
+    change("add", runs / "both", "--uid", "new", "--text", "an entirely new label")
+    assert sorted(ranked()) == sorted([*before, "new"])
+    change("compact", runs / "both")
+    assert sorted(ranked()) == sorted([*before, "new"])
+    change("remove", runs / "both", "new")
+    assert ranked() == before
 
 
 def test_what_cannot_be_fused_is_said_in_a_line(runs, longtail, tmp_path):

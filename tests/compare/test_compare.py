@@ -132,6 +132,20 @@ def test_models_may_be_removed_and_what_was_measured_stays(compared, folder, tmp
             assert now == before | {"command": now["command"]}  # which names the folder
 
 
+def test_a_comparison_that_kept_no_sizes_of_models_is_gone_on_with(compared, folder, tmp_path):
+    out, results = tmp_path / "out", compared[1]
+    shutil.copytree(compared[0], out)
+    for path in out.glob("runs/*/*/prediction.json"):
+        said = json.loads(path.read_text())
+        del said["model_bytes"]
+        path.write_text(json.dumps(said))
+    again = compare(folder, TWO, out, seeds=2)
+    for label, row in results["rows"].items():
+        assert [run["model_bytes"] for run in again["rows"][label]["runs"]] == [
+            run["model_bytes"] for run in row["runs"]
+        ]
+
+
 def test_a_run_of_other_settings_or_data_is_refused(compared, folder, tmp_path):
     with pytest.raises(BadInput, match="made with epochs 2, asked for now is 3; give the row another label"):
         compare(folder, [Method.parse(f"text=dpr:epochs=3,{QUICK}")], compared[0])
