@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-import torch
+from scipy.optimize import minimize
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
+
+Float64Array: TypeAlias = npt.NDArray[np.float64]
+
+_DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Fusion:
         frequency: (L,) int64 training points of each label.
     """
 
-    weights: npt.NDArray[np.float64]
+    weights: Float64Array
     frequency: IntArray
 
     def of_labels(self) -> FloatArray:
@@ -128,31 +133,44 @@ def _is_true(truth: CSR, ids: IntArray) -> BoolArray:
     return np.isin(np.arange(len(ids))[:, None] * truth.shape[1] + ids, keys) & (ids >= 0)
 
 
-def _features(frequency: IntArray) -> npt.NDArray[np.float64]:
+def _features(frequency: IntArray) -> Float64Array:
     """(3, L) what the weights of a label depend on: 1, ln(1 + f), [f = 0]."""
     return np.stack([np.ones(len(frequency)), np.log1p(frequency), frequency == 0])
 
 
 def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
-    ids, truth = candidates.ids, candidates.truth
-    features = torch.from_numpy(_features(frequency)[:, np.maximum(ids, 0)])  # (3, n, C)
-    scores = np.concatenate([candidates.scores, np.ones_like(candidates.scores[:1])]).astype(np.float64)
-    inputs = (torch.from_numpy(scores)[:, None] * features).flatten(0, 1)  # (3 (S + 1), n, C)
-    targets = torch.from_numpy(truth / np.maximum(truth.sum(1, keepdims=True), 1))
-    absent = torch.from_numpy(ids < 0)
+    """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes."""
+    found = (candidates.ids >= 0) & candidates.truth.any(1, keepdims=True)  # E pairs of d documents
+    documents = found.nonzero()[0]
+    shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
+    scores = np.concatenate([candidates.scores[:, found], np.ones((1, len(documents)))])  # (S + 1, E)
+    features = _features(frequency)[:, candidates.ids[found]]  # (3, E)
+    inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
+    first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
+    sizes = np.diff(first, append=len(documents))
+
+    def chances(weights: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """-log p and p of each pair among those of its document, (E,)."""
+        logits = weights @ inputs
+        logits -= np.repeat(np.maximum.reduceat(logits, first), sizes)
+        surprise = np.repeat(np.log(np.add.reduceat(np.exp(logits), first)), sizes) - logits
+        return surprise, np.exp(-surprise)
+
+    def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+        surprise, p = chances(weights)
+        value = float(shares @ surprise) / len(found) + _DECAY * float(weights @ weights)
+        return value, inputs @ (p - shares) / len(found) + 2 * _DECAY * weights
+
+    def curvature(weights: Float64Array) -> Float64Array:
+        expected = inputs * chances(weights)[1]  # (W, E)
+        means = np.add.reduceat(expected, first, axis=1)  # (W, d)
+        spread: Float64Array = expected @ inputs.T - means @ means.T  # (W, W)
+        return spread / len(found) + 2 * _DECAY * np.eye(len(inputs))
+
     start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
-    weights = torch.from_numpy(start.ravel()).requires_grad_()
-    optimizer = torch.optim.LBFGS([weights], max_iter=200, line_search_fn="strong_wolfe")
-
-    def loss() -> torch.Tensor:
-        optimizer.zero_grad()
-        logits = torch.einsum("w,wnc->nc", weights, inputs).masked_fill(absent, -1e9)
-        value = -(targets * logits.log_softmax(1)).sum() / len(targets) + 1e-6 * weights.square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
-
-    optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return Fusion(weights.detach().reshape(-1, 3).numpy(), frequency)
+    options = {"gtol": 1e-6, "initial_trust_radius": 10.0}
+    best = minimize(loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options=options)
+    return Fusion(best.x.reshape(-1, 3), frequency)
 
 
 def _precision(fusion: Fusion, candidates: Candidates) -> float:

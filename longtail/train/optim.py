@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from inspect import unwrap
 from threading import Barrier
 from typing import Any, TypeVar
 
@@ -30,6 +31,10 @@ class AdamW(torch.optim.Optimizer):
         row_wise: keep one second moment a row of a table with row gradients (the mean over the row), and not one a
             number: a third less memory for the table and its moments. A group may set it for itself.
     """
+
+    # Torch wraps these to keep its compiler out of them, and imports the compiler to do so, which takes two seconds.
+    add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
+    zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
 
     def __init__(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from longtail.data.sparse import csr_of_lists
 from longtail.search.fuse import Candidates, Fusion, learn_fusion
@@ -167,6 +168,28 @@ def test_the_weights_follow_the_frequency_of_a_label() -> None:
         (mix * others.scores[0] + (1 - mix) * others.scores[1]).astype(np.float32) for mix in np.linspace(0, 1, 21)
     ]
     assert precision(learned(others), others) > 1.1 * max(precision(mix, others) for mix in mixes)
+
+
+def test_what_is_learned_has_the_least_cross_entropy() -> None:
+    """Document by document, where some have no true candidate, and some fewer candidates than others."""
+    candidates, frequency = simulated(0, (2, 1), (1, 2))
+    candidates.ids[::3, 15:] = -1
+    candidates.truth[candidates.ids < 0] = False
+    candidates.truth[::5] = False
+    fusion = learn_fusion(candidates, frequency)
+    assert np.count_nonzero(fusion.weights) == fusion.weights.size, "one of the scores alone is no test"
+
+    weights = torch.from_numpy(fusion.weights).requires_grad_()
+    total = 1e-6 * weights.square().sum()
+    for i, (ids, truth) in enumerate(zip(candidates.ids, candidates.truth, strict=True)):
+        if truth.any():
+            f = torch.from_numpy(frequency[ids[ids >= 0]]).double()
+            a, b, c = weights @ torch.stack([torch.ones_like(f), f.log1p(), (f == 0).double()])
+            first, second = torch.from_numpy(candidates.scores[:, i, ids >= 0]).double()
+            logits = a * first + b * second + c
+            total = total - logits.log_softmax(0)[torch.from_numpy(truth[ids >= 0])].mean() / len(candidates.ids)
+    (gradient,) = torch.autograd.grad(total, weights)
+    assert gradient.abs().max() < 2e-6
 
 
 @pytest.mark.parametrize("perfect", ["encoder", "classifier"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from threading import Thread
 
@@ -217,3 +219,17 @@ def test_a_dense_parameter_keeps_all_second_moments() -> None:
         parameter.grad = numbers(3, 5, seed=1)
         optimizer.step()
     assert torch.equal(ours, theirs)
+
+
+def test_training_does_not_wait_for_a_compiler_that_it_does_not_use() -> None:
+    """Torch imports its own with the first of its optimisers, which takes longer than many a small run."""
+    program = """
+import sys
+import longtail
+from longtail.recipes import ngame
+dataset = longtail.Dataset.from_texts(["red fox", "blue whale"] * 40, [[0], [1]] * 40, ["fox", "whale"])
+assert "fused" in ngame(dataset, epochs=1, classifier_epochs=1, validation=0.2).kinds
+assert "torch._dynamo" not in sys.modules
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    assert not done.returncode, done.stderr
