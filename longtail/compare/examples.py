@@ -11,8 +11,8 @@ import numpy as np
 
 from longtail.compare.results import Judge
 from longtail.data.texts import Texts
-from longtail.evaluate.propensity import Float64Array, label_frequency
-from longtail.topk import IntArray, TopK
+from longtail.evaluate.propensity import label_frequency
+from longtail.topk import Float64Array, IntArray, TopK
 
 SHOWN = 5  # labels of a ranking
 _METRIC = "nDCG@5"

@@ -15,7 +15,8 @@ from longtail.errors import BadInput
 from longtail.evaluate.bins import Bins, by_bin, label_bins
 from longtail.evaluate.intervals import Interval, difference, intervals
 from longtail.evaluate.metrics import Ratio, place, score
-from longtail.evaluate.propensity import Float64Array, inverse_propensity
+from longtail.evaluate.propensity import inverse_propensity
+from longtail.topk import Float64Array
 
 KS = (1, 3, 5)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.errors import BadInput
-from longtail.topk import BoolArray, IntArray
+from longtail.topk import BoolArray, Float64Array, IntArray
 
 
 def rows_at_random(n: int, rows: int, seed: int) -> IntArray:
@@ -40,7 +40,7 @@ def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     return np.sort(np.lexsort((lot, -worth))[:rows])
 
 
-def _staying(targets: CSR, lot: np.ndarray[tuple[int], np.dtype[np.float64]]) -> BoolArray:
+def _staying(targets: CSR, lot: Float64Array) -> BoolArray:
     """(N,) rows that stay, so that each label keeps one."""
     row, label = row_of_entry(targets), targets.indices
     stays = np.zeros(len(lot), bool)

@@ -9,8 +9,8 @@ import numpy as np
 
 from longtail.data.sparse import CSR
 from longtail.evaluate.metrics import Placed, percent
-from longtail.evaluate.propensity import Float64Array, label_frequency
-from longtail.topk import IntArray
+from longtail.evaluate.propensity import label_frequency
+from longtail.topk import Float64Array, IntArray
 
 
 @dataclass(frozen=True, slots=True)

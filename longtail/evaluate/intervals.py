@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from longtail.evaluate.metrics import Ratio, percent
-from longtail.evaluate.propensity import Float64Array
+from longtail.topk import Float64Array
 
 _BLOCK = 2**21  # draws made at once
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.errors import BadInput
-from longtail.evaluate.propensity import Float64Array
-from longtail.topk import IntArray, TopK
+from longtail.topk import Float64Array, IntArray, TopK
 
 _BLOCK = 2**22  # places compared at once
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.topk import FloatArray, IntArray
-
-Float64Array = npt.NDArray[np.float64]
+from longtail.topk import Float64Array, FloatArray, IntArray
 
 
 def label_frequency(targets: CSR) -> IntArray:

@@ -17,8 +17,8 @@ from longtail.errors import BadInput
 from longtail.evaluate.bins import Bins
 from longtail.evaluate.intervals import Interval, intervals
 from longtail.evaluate.metrics import place, score
-from longtail.evaluate.propensity import Float64Array, inverse_propensity
-from longtail.topk import TopK
+from longtail.evaluate.propensity import inverse_propensity
+from longtail.topk import Float64Array, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
 

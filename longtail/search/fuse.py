@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
 from longtail.data.sparse import CSR, row_of_entry
-from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
-
-Float64Array: TypeAlias = npt.NDArray[np.float64]
+from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK, rank
 
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
 
