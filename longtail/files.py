@@ -118,8 +118,12 @@ def hashes(folder: Path, *, card: str) -> dict[str, str]:
         card: the name of a file that holds such hashes: of a folder below that has one, it is all that is looked at.
     """
     inner = {path.parent for path in folder.rglob(card)} - {folder}
-    paths = (path for path in sorted(folder.rglob("*")) if path.name == card or inner.isdisjoint(path.parents))
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in paths if path.is_file()}
+
+    def is_seen(path: Path) -> bool:
+        return inner.intersection(path.parents) <= ({path.parent} if path.name == card else set())
+
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and is_seen(path))
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
 def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:

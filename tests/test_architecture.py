@@ -133,7 +133,6 @@ def test_files_and_functions_are_short(name: str) -> None:
 
 def test_one_place_takes_the_step() -> None:
     steps = {name: len(optimizer_steps(source)) for name, source in FILES.items() if optimizer_steps(source)}
-    steps.pop("search/fuse.py", None)  # nine weights by L-BFGS
     assert steps == {"train/fit.py": 1}
 
 
