@@ -178,7 +178,8 @@ class Bundle(Model):
 
     def fused_by(self, fusion: Fusion) -> Bundle:
         """The same model with the kind ``fused``."""
-        return replace(self, fusion=fusion)
+        kept = {kind: index for kind, index in self._indexes.items() if kind != "fused"}
+        return replace(self, fusion=fusion, _indexes=kept)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.

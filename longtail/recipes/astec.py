@@ -16,7 +16,8 @@ from longtail.recipes.extreme import (
     train_extreme,
     train_surrogate,
 )
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.run import Run
 
 

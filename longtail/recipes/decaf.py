@@ -18,7 +18,8 @@ from longtail.recipes.extreme import (
     train_surrogate,
     unit_rows,
 )
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.run import Run
 
 

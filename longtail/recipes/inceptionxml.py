@@ -9,7 +9,8 @@ from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.recipes.extreme import clusters_of, label_centroids
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.recipes.together import train_together
 from longtail.train.run import Run
 

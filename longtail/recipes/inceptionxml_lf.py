@@ -10,7 +10,8 @@ from longtail.data.augment import augmented
 from longtail.data.cooccurrence import label_walk
 from longtail.data.dataset import Dataset
 from longtail.recipes.extreme import clusters_of, label_centroids, unit_rows, with_neighbours
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.recipes.together import train_together
 from longtail.train.run import Run
 

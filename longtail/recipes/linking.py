@@ -22,7 +22,8 @@ from longtail.errors import BadInput
 from longtail.evaluate.metrics import evaluate
 from longtail.models.enrich import Enrichment
 from longtail.models.linked import Linked
-from longtail.recipes.stages import Text, cache_of, fuse, loss_named, rows_held_out
+from longtail.recipes.fusing import fuse, rows_held_out
+from longtail.recipes.stages import Text, cache_of, loss_named
 from longtail.topk import FloatArray, IntArray
 from longtail.train.log import Log
 from longtail.train.run import Run

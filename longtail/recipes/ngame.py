@@ -15,16 +15,8 @@ from longtail.bundle import Bundle, choose_device
 from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.models.encoder import encode_together
-from longtail.recipes.stages import (
-    begin,
-    finish,
-    fuse,
-    hold_out,
-    learning_rate_of,
-    loss_named,
-    read_text,
-    train_classifiers,
-)
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text, train_classifiers
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce

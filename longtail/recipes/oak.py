@@ -20,17 +20,9 @@ from longtail.errors import BadInput
 from longtail.losses.calibration import calibration
 from longtail.models.enrich import Design
 from longtail.recipes.enriching import appended_to, enriched_documents
+from longtail.recipes.fusing import fuse, hold_out
 from longtail.recipes.linking import links_of
-from longtail.recipes.stages import (
-    begin,
-    finish,
-    fuse,
-    hold_out,
-    learning_rate_of,
-    loss_named,
-    read_text,
-    train_classifiers,
-)
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text, train_classifiers
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce

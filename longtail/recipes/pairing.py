@@ -7,7 +7,8 @@ from pathlib import Path
 from longtail.bundle import Pair, load
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.recipes.stages import begin, finish, fuse, hold_out
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish
 from longtail.train.run import Run, settings_of
 
 

@@ -20,7 +20,8 @@ from longtail.losses.triplet import triplet
 from longtail.models.encoder import encode_together
 from longtail.models.labels import Classifiers
 from longtail.recipes.every import known, loss_over_all_labels, without_pool
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.fused import FusedSGD
 from longtail.train.optim import AdamW

@@ -16,7 +16,8 @@ from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
 from longtail.models.encoder import encode_together
 from longtail.recipes.extreme import clusters_of, shortlists, train_extreme
-from longtail.recipes.stages import begin, finish, fuse, hold_out, learning_rate_of, loss_named, read_text
+from longtail.recipes.fusing import fuse, hold_out
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce

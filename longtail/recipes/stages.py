@@ -1,4 +1,4 @@
-"""The paragraphs that recipes share: how a run begins, what is read, the classifiers, the fusion, the bundle."""
+"""The paragraphs that recipes share: how a run begins, what is read, the classifiers, the bundle."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ from longtail.bundle import Bundle, Pair
 from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset, Split
 from longtail.data.ragged import Ragged
-from longtail.data.sparse import CSR
-from longtail.data.split import rows_at_random
 from longtail.data.tokens import VectorTokens, token_table
 from longtail.data.words import WordTokenizer
 from longtail.errors import BadInput
-from longtail.evaluate.propensity import label_frequency
 from longtail.losses import Loss
 from longtail.losses.binary import binary_cross_entropy
 from longtail.losses.contrastive import probabilistic_contrastive
@@ -45,7 +42,6 @@ from longtail.models.heads import AnyEncoder
 from longtail.models.labels import FreeVectors
 from longtail.models.transformer import TransformerEncoder
 from longtail.search.exact import Exact
-from longtail.search.fuse import Candidates, learn_fusion
 from longtail.topk import FloatArray, IntArray
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
@@ -134,16 +130,6 @@ class Text:
     def embed(self, table: Ragged) -> FloatArray:
         """(n, D) float32 vectors of a token table under the current encoder."""
         return embed(self.encoder, table, device=self.device)
-
-
-def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
-    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
-    return dataset.holdout(rows_held_out(dataset, share, seed))
-
-
-def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
-    """The rows that `hold_out` takes."""
-    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
 def read_text(
@@ -288,24 +274,6 @@ def mine(split: Split, documents: FloatArray, labels: FloatArray, length: int, *
     """
     known = split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()
     return Exact(labels, device=device).search(documents, length, exclude=known).ids
-
-
-def fuse(bundle: AnyModel, validation: Split, targets: CSR) -> AnyModel:
-    """The same model with the kind ``fused``, learned on held-out training documents.
-
-    Args:
-        bundle: has at least two scorers.
-        validation: documents that no stage was trained on; where there are none, the model stays as it is.
-        targets: (N, L) of the documents that the stages were trained on, for the frequency of labels.
-    """
-    if not len(validation):
-        return bundle
-    vectors = bundle.encode(validation.documents)
-    tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.scorers]
-    queries = [bundle.queries(vectors, kind) for kind in bundle.scorers]
-    tables = [bundle.table(kind) for kind in bundle.scorers]
-    candidates = Candidates.of(tops, queries, tables, validation.targets)
-    return bundle.fused_by(learn_fusion(candidates, label_frequency(targets)))
 
 
 def finish(run: Run, bundle: AnyModel) -> AnyModel:

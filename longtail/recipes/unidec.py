@@ -21,17 +21,9 @@ from longtail.data.dataset import Dataset
 from longtail.evaluate.propensity import log_odds
 from longtail.models.heads import TwoHeads
 from longtail.models.labels import classifiers_named
+from longtail.recipes.fusing import fuse, hold_out
 from longtail.recipes.graphs import graph_terms
-from longtail.recipes.stages import (
-    begin,
-    finish,
-    fuse,
-    hold_out,
-    learning_rate_of,
-    loss_named,
-    mine,
-    read_text,
-)
+from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.fit import fit, linear
 from longtail.train.optim import AdamW
 from longtail.train.plan import announce

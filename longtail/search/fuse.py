@@ -45,6 +45,11 @@ class Candidates:
         scores = [pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
         return cls(ids, np.stack(scores), _is_true(truth, ids))
 
+    def cover(self, ids: IntArray) -> float:
+        """The share of some labels of the documents, (n, k) padded with -1, that are candidates."""
+        there = (ids[:, :, None] == self.ids[:, None, :]).any(2)[ids >= 0]
+        return float(there.mean()) if len(there) else 1.0
+
     def fold(self, i: int) -> Candidates:
         """Every second document, from document ``i`` on."""
         return Candidates(self.ids[i::2], self.scores[:, i::2], self.truth[i::2])

@@ -56,6 +56,16 @@ def test_queries_times_table_are_the_scores(trained):
         trained.table("best")
 
 
+def test_another_fusion_scores_by_its_own_weights(trained):
+    vectors = trained.encode(Texts.of(DOCUMENTS))
+    for seed in range(2):
+        weights = np.random.default_rng(seed).normal(size=(len(trained.scorers) + 1, 3))
+        fused = trained.fused_by(Fusion(weights, np.array([0, 2, 3])))
+        top = fused.search(vectors, 3, kind="fused")
+        product = fused.queries(vectors, "fused") @ fused.table("fused").T
+        np.testing.assert_allclose(np.sort(top.scores), np.sort(product), atol=1e-5)
+
+
 def test_some_labels_and_then_the_others_score_as_before(trained):
     order = np.array([2, 0, 1])
     moved = trained.take(order[:1]).followed_by(trained.take(order[1:]))
