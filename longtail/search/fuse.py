@@ -32,12 +32,12 @@ class Candidates:
     def of(
         cls, tops: Sequence[TopK], queries: Sequence[FloatArray], tables: Sequence[FloatArray], truth: CSR
     ) -> Candidates:
-        """The labels found by S searches for the same documents, each scored by all.
+        """The labels found by some searches for the same documents, each scored by all S scorers.
 
         Args:
             tops: of each search, (n, K) ranked labels.
-            queries: of each search, (n, D).
-            tables: of each search, (L, D) label vectors.
+            queries: of each scorer, (n, D).
+            tables: of each scorer, (L, D) label vectors.
             truth: (n, L) relevant labels.
         """
         ids = np.sort(np.concatenate([top.ids for top in tops], axis=1), axis=1)

@@ -56,6 +56,12 @@ def test_candidates_of_two_searches_by_hand() -> None:
         assert not found.truth[i][found.ids[i] < 0].any()
 
 
+def test_how_many_labels_are_candidates_by_hand() -> None:
+    found = Candidates(np.array([[-1, 2, 5], [-1, -1, 7]]), np.zeros((1, 2, 3)), np.zeros((2, 3), bool))
+    assert found.cover(np.array([[5, 7], [7, -1]])) == pytest.approx(2 / 3), "7 is a candidate of the second alone"
+    assert found.cover(np.full((2, 2), -1)) == 1
+
+
 def test_pair_scores_do_not_depend_on_the_number_of_documents() -> None:
     n, L, D = 300, 11, 5
     queries, tables = unit(n, D, seed=0), (unit(L, D, seed=1), unit(L, D, seed=2))
