@@ -60,7 +60,7 @@ class Bundle(Model):
     device: torch.device
     heads: TwoHeads | None = None
     linked: Linked | None = None
-    _indexes: dict[str, Exact] = field(default_factory=dict, repr=False)
+    _indexes: dict[str, Exact] = field(default_factory=dict, init=False, repr=False)  # a changed copy has its own
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -174,12 +174,11 @@ class Bundle(Model):
         """
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion, _indexes={})
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion)
 
     def fused_by(self, fusion: Fusion) -> Bundle:
         """The same model with the kind ``fused``."""
-        kept = {kind: index for kind, index in self._indexes.items() if kind != "fused"}
-        return replace(self, fusion=fusion, _indexes=kept)
+        return replace(self, fusion=fusion)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.
