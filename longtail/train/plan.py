@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -140,9 +141,9 @@ def _measure(
         seconds=None,
     )
     _refuse("memory", memory, free_bytes(device), "lower --batch, --random-negatives, --width or --max-length")
-    if folder is not None and folder.exists():
-        status = os.statvfs(folder)
-        _refuse("disk", disk, status.f_bavail * status.f_frsize, "lower --width, or give --out on a larger disk")
+    if folder is not None:
+        there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+        _refuse("disk", disk, shutil.disk_usage(there).free, "lower --width, or give --out on a larger disk")
     buffers = [buffer for module in modules for buffer in module.buffers()]
     before = [buffer.clone() for buffer in buffers]
     seconds = seconds_a_step(objective, batches, optimizer) * plan.steps

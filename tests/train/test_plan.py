@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from longtail import recipes
 from longtail.data.dataset import Dataset, Split
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
+from longtail.errors import LongtailError
 from longtail.models.heads import TwoHeads
 from longtail.models.transformer import TransformerEncoder
 from longtail.train import plan as module
@@ -62,6 +64,20 @@ def test_the_plan_leaves_running_means_as_they_were(monkeypatch):
     assert "mixed.running_mean" in before[0]
     for one, other in zip(before, after, strict=True):
         assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+@pytest.mark.parametrize("what", ["memory", "disk"])
+def test_what_there_is_no_room_for_is_refused_before_anything_is_written(tmp_path, monkeypatch, what):
+    """A run's folder is not there yet when its disk is asked for room."""
+    usage = shutil.disk_usage
+    if what == "disk":
+        monkeypatch.setattr(shutil, "disk_usage", lambda place: usage(place)._replace(free=1000))
+    else:
+        monkeypatch.setattr(module, "free_bytes", lambda device: 1000)
+    data = Dataset.from_texts(["red", "blue"] * 4, [[0], [1]] * 4, ["warm", "cold"])
+    with pytest.raises(LongtailError, match=rf"the run needs about .* of {what}, and 0 MiB are free; lower"):
+        recipes.depsl(data, out=tmp_path / "new" / "run", epochs=1, width=16, hard_negatives=0)
+    assert not list(tmp_path.glob("new/run/**/*.json*"))
 
 
 @pytest.mark.parametrize("around", [lambda encoder: encoder, lambda encoder: TwoHeads(encoder, generator=GENERATOR)])
