@@ -171,8 +171,6 @@ def graph_terms(
     Raises:
         BadInput: there is no such graph, side or weight, or a graph that was asked for by name has no edge.
     """
-    if not 0 < share <= 1:
-        raise BadInput("--graph-share", f"expected above 0 and at most 1, found {share:g}", remedy="1 costs most")
     for side in sides:
         if side not in SIDES:
             raise BadInput(

@@ -185,7 +185,6 @@ def links_of(
     options: Mapping[str, Any],
     validation: float,
     train_links: str,
-    folds: int,
     *,
     shared: bool,
     run: Run,
@@ -201,7 +200,6 @@ def links_of(
         options: of the recipe; those that it has no argument for are left out.
         validation: as of `stages.hold_out`.
         train_links: as of `Linking.links_to_train_with`, for a check.
-        folds: the same.
         shared: see `Linking`.
         run: of the recipe that wants the links.
         device: where linkers run.
@@ -217,8 +215,6 @@ def links_of(
     if train_links not in TRAIN_LINKS:
         problem = f"expected {' or '.join(TRAIN_LINKS)}, found {train_links}"
         raise BadInput("--train-links", problem, remedy="choose one of those")
-    if folds < 2:
-        raise BadInput("--folds", f"expected at least 2, found {folds}", remedy="or give --train-links true")
     name = graph_named(dataset, graph)
     used = Graph(Strings.of([]), None, None) if name is None else dataset.graphs[name]
     nodes, weighted = used.nodes, used.train

@@ -160,7 +160,6 @@ def oak(
         },
         validation,
         train_links,
-        folds,
         shared=share_encoder,
         run=run,
         device=where,

@@ -41,6 +41,7 @@ from longtail.models.encoder import embed
 from longtail.models.heads import AnyEncoder
 from longtail.models.labels import FreeVectors
 from longtail.models.transformer import TransformerEncoder
+from longtail.recipes.ranges import must_be_in_range
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray, IntArray
 from longtail.train.fit import fit, linear
@@ -84,10 +85,12 @@ def begin(recipe: str, arguments: Mapping[str, Any]) -> Run:
         arguments: of the recipe, by name, with ``dataset`` and ``out`` (a folder, a `Run`, or None for no folder).
 
     Raises:
-        BadInput: the folder holds a run of another recipe, of other arguments or of other data.
+        BadInput: a number is out of its range; or the folder holds a run of another recipe, of other arguments or of
+            other data.
     """
     settings = dict(arguments)
     dataset, out = settings.pop("dataset"), settings.pop("out")
+    must_be_in_range(settings)
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     run.describe(
         {

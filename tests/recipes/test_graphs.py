@@ -109,7 +109,6 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
         (Graph(NODES, OF_DOCUMENTS, None), {"sides": ("nodes",)}, r"expected documents, labels or both, found nodes"),
         (Graph(NODES, OF_DOCUMENTS, None), {"weights": "often"}, r"expected bandit, .* found often"),
         (Graph(NODES, OF_DOCUMENTS, None), {"weights": "fixed:a lot"}, r"expected bandit, .* found fixed:a lot"),
-        (Graph(NODES, OF_DOCUMENTS, None), {"share": 0.0}, r"expected above 0 and at most 1, found 0"),
         (Graph(NODES, OF_DOCUMENTS, None), {"restart": 0.0}, r"expected a probability above 0, found 0"),
     ],
     ids=str,

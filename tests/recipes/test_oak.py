@@ -98,7 +98,7 @@ def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
 
     monkeypatch.setitem(linking_module.recipes.RECIPES, "dpr", linker)
     options = {"shared": True, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, "dpr", {}, 0.1, "out-of-fold", 3, **options)
+    linking = links_of(data, None, "dpr", {}, 0.1, "out-of-fold", **options)
     monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
     links = linking.links_to_train_with("out-of-fold", folds=3, most=2, seed=0)
     assert len(seen) == 3
@@ -295,7 +295,7 @@ def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict
 def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linker() -> None:
     data = graphs(only=replace(SOME, train=SOME.train * 7))  # type: ignore[operator]
     options = {"shared": False, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, "ngame", {}, 0.0, "true", 2, **options)
+    linking = links_of(data, None, "ngame", {}, 0.0, "true", **options)
     assert linking.graph == "only"
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]
