@@ -1,4 +1,4 @@
-"""Numbers that a recipe cannot use are refused in one line, before anything is read or written."""
+"""Numbers that a recipe cannot use are refused in one line, before anything is trained or written."""
 
 from __future__ import annotations
 
