@@ -26,7 +26,7 @@ def fuse(bundle: AnyModel, validation: Split, targets: CSR) -> AnyModel:
 
     It is learned on the labels that its scorers find, and then searches all labels, where it may prefer some that none
     of them finds: nothing was learned about those. So they become candidates too, and it learns again, until at least
-    99 % of the five labels that it ranks first were candidates.
+    99 % of the five labels that it ranks first were candidates. Every round before that adds candidates, so it ends.
 
     Args:
         bundle: has at least two scorers.

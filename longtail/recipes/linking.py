@@ -194,16 +194,16 @@ def links_of(
     """The links of a data set's training documents to the nodes of a graph.
 
     Args:
-        dataset: as it was read: the rows that `stages.hold_out` takes are held out here too.
+        dataset: as it was read: the rows that `fusing.hold_out` takes are held out here too.
         graph: the name of a graph; the only one if left out, and none for no graph.
         recipe: the name of the linker's recipe.
         options: of the recipe; those that it has no argument for are left out.
-        validation: as of `stages.hold_out`.
+        validation: as of `fusing.hold_out`.
         train_links: as of `Linking.links_to_train_with`, for a check.
         shared: see `Linking`.
         run: of the recipe that wants the links.
         device: where linkers run.
-        seed: as of `stages.hold_out`.
+        seed: as of `fusing.hold_out`.
 
     Raises:
         BadInput: there is no such recipe, graph or kind of links, there are several graphs, or the graph links no

@@ -57,7 +57,7 @@ def pair(
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
-    """Which documents a run of this data set held out: the share and the seed of `stages.hold_out`."""
+    """Which documents a run of this data set held out: the share and the seed of `fusing.hold_out`."""
     settings = settings_of(folder)
     if settings["hashes"] != dataset.fingerprint():
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
