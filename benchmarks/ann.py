@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.bundle import Model, load
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
+from longtail.model import Model, load
 from longtail.search.faiss import build, exact_in_blocks, recall
 from longtail.topk import FloatArray, IntArray, TopK
 

@@ -26,16 +26,16 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset
-from longtail.data.tokens import BagTokens
-from longtail.losses import Loss
+from longtail.losses.base import Loss
 from longtail.losses.softmax import decoupled_softmax
 from longtail.losses.triplet import triplet
-from longtail.models.bag import BagEncoder
-from longtail.models.encoder import encode_together
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.base import encode_together
+from longtail.text.bag import BagTokenizer
+from longtail.text.tokens import BagTokens
 from longtail.train.fit import take_step
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 
 FIELDS = ("title",)
 LOSSES = (triplet, decoupled_softmax)

@@ -30,13 +30,13 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.data.sparse import CSR, csr
-from longtail.data.tokens import VectorTokens
-from longtail.losses.chunked import binary_cross_entropy, decoupled_softmax, sup_con
-from longtail.losses.targets import SparseTargets
+from longtail.losses.full.chunked import binary_cross_entropy, decoupled_softmax, sup_con
+from longtail.losses.full.targets import SparseTargets
+from longtail.text.tokens import VectorTokens
 from longtail.train.cost import peak_bytes
 from longtail.train.fit import take_step
-from longtail.train.fused import FusedSGD
-from longtail.train.optim import AdamW
+from longtail.train.in_backward import FusedSGD
+from longtail.train.optimizer import AdamW
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
     "binary cross-entropy, value from 1/8": partial(binary_cross_entropy, temperature=0.05, value_from=8),

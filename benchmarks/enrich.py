@@ -18,15 +18,15 @@ import time
 import numpy as np
 import torch
 
-from longtail.bundle import Bundle
-from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Strings, Texts
-from longtail.models.bag import BagEncoder
-from longtail.models.enrich import Combiner, Design, Enrichment
-from longtail.models.heads import AnyEncoder
-from longtail.models.linked import Linked
-from longtail.models.transformer import TransformerEncoder
+from longtail.model import Bundle
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.enrichment import Combiner, Design, Enrichment
+from longtail.modules.heads import AnyEncoder
+from longtail.modules.linker import Linked
+from longtail.text.bag import BagTokenizer
 from longtail.topk import FloatArray
 
 CPU = torch.device("cpu")

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from longtail.losses import Loss
+from longtail.losses.base import Loss
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.triplet import triplet

@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from longtail.bundle import Model
-from longtail.data.dataset import Dataset, Split
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.evaluate.metrics import evaluate
+from longtail.model import Model
 from longtail.recipes import RECIPES
 from longtail.topk import BoolArray, IntArray
 

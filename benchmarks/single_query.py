@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from longtail.bundle import load
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
+from longtail.model import load
 
 K = 5
 

@@ -31,8 +31,8 @@ from torch.utils.data import SequentialSampler
 from transformers import TrainerCallback
 
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_together
-from longtail.models.transformer import TransformerEncoder
+from longtail.modules.encoders.base import encode_together
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.topk import IntArray
 
 SCALE = 20.0

@@ -17,7 +17,7 @@ import time
 import numpy as np
 
 from longtail.data.sparse import CSR, csr
-from longtail.data.walk import walk
+from longtail.transforms.walk import walk
 
 SIZES = (1_000_000, 3_000_000, 10_000_000)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/wrong_edges.py [--documents 2000] [--random 0 0.6] [--seeds 0 1]
 
-Block C of `longtail.data.synthetic.planted`, the encoder alone; a bag 48 wide, 8 epochs. The last row drops the wrong
+Block C of `longtail.testing.planted.planted`, the encoder alone; a bag 48 wide, 8 epochs. The last row drops the wrong
 edges before training: no pruning can keep more.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from longtail import recipes
 from longtail.data.graph import Graph
-from longtail.data.synthetic import Planted, planted
+from longtail.testing.planted import Planted, planted
 
 SETTINGS: Mapping[str, Any] = {
     "batch": 128,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail import recipes
-    from longtail.bundle import Bundle, Model, load
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
+    from longtail.model import Bundle, Model, load
     from longtail.topk import Prediction
 
 # Threads that wait for work should sleep, not spin: spinning makes a step some ten times as slow as soon as another
@@ -21,12 +21,12 @@ __version__ = "0.1.0"
 __all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "load", "recipes"]
 
 _HOMES = {
-    "Bundle": "longtail.bundle",
+    "Bundle": "longtail.model",
     "Dataset": "longtail.data.dataset",
     "LongtailError": "longtail.errors",
-    "Model": "longtail.bundle",
+    "Model": "longtail.model",
     "Prediction": "longtail.topk",
-    "load": "longtail.bundle",
+    "load": "longtail.model",
 }
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from longtail.data.wordpiece import quiet
+from longtail import recipes
+from longtail.model.label_set import Live
+from longtail.testing.planted import planted
+from longtail.text.huggingface import quiet
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "green", "blue", "fish", "bird", "##s", "one", "two"]
 
@@ -33,3 +37,26 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model.save_pretrained(folder)
     BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=16).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """The run folder of a model with 120 labels and every score kind of ngame."""
+    folder = tmp_path_factory.mktemp("served") / "run"
+    dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
+    recipes.ngame(dataset, out=folder, epochs=2, classifier_epochs=2, batch=64, width=32, validation=0.2, device="cpu")
+    return folder
+
+
+@pytest.fixture
+def run(trained, tmp_path):
+    """A run folder of the test's own."""
+    return shutil.copytree(trained, tmp_path / "run")
+
+
+@pytest.fixture
+def live(run):
+    """The labels of a run."""
+    opened = Live(run, device="cpu")
+    yield opened
+    opened.close()

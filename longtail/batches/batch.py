@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import CSR, gather
-from longtail.data.tokens import Tokens
+from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
 
 

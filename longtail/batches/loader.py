@@ -13,12 +13,12 @@ import numpy as np
 import torch
 
 from longtail.batches.batch import Batch, entries_in_pool
-from longtail.batches.linked import LinkedNodes
+from longtail.batches.links import LinkedNodes
 from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Draw, Sampler
-from longtail.data.dataset import Split
-from longtail.data.tokens import Tokens
+from longtail.data.split import Split
+from longtail.text.tokens import Tokens
 from longtail.topk import IntArray
 
 Source: TypeAlias = Callable[[IntArray], Tokens]  # the tokens of some rows

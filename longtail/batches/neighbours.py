@@ -9,7 +9,7 @@ import torch
 
 from longtail.batches.batch import Anchors, Linked, entries_in_pool
 from longtail.data.sparse import CSR, row_of_entry, take_entries
-from longtail.data.tokens import Tokens
+from longtail.text.tokens import Tokens
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 _EDGES_AT_ONCE = 65_536

@@ -19,7 +19,7 @@ class Pool:
     is true for them as well: `longtail.batches.batch.entries_in_pool` marks every true pair.
 
     A pool of no positives and nothing on top stands for every label: no (B, L) matrix is made of their targets, and
-    the objective reads those of its documents as a list (`longtail.losses.targets`).
+    the objective reads those of its documents as a list (`longtail.losses.full.targets`).
 
     Attributes:
         targets: (N, L) true pairs.

@@ -14,7 +14,7 @@ from longtail.compare.compare import compare as run
 from longtail.compare.methods import Method, short_names
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import seconds_of
-from longtail.compare.tables import summary, unfinished
+from longtail.report.tables import summary, unfinished
 
 
 def compare(

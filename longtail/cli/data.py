@@ -19,10 +19,10 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
 from longtail.data.describe import sections
 from longtail.data.filters import proposed_filter
-from longtail.data.imports import Columns, Match, import_tables
-from longtail.data.manifest import is_encoding, part
-from longtail.data.split import rows_to_hold_out
-from longtail.data.writing import write_pairs, write_sparse
+from longtail.data.holdout import rows_to_hold_out
+from longtail.data.io.imports import Columns, Match, import_tables
+from longtail.data.io.manifest import is_encoding, part
+from longtail.data.io.writing import write_pairs, write_sparse
 from longtail.errors import BadInput
 from longtail.files import must_be_free
 
@@ -62,7 +62,9 @@ def _counted(count: int, what: str) -> str:
 
 
 def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
-    for side, pairs in zip(("train", "test"), proposed_filter(dataset), strict=True):
+    for side, pairs in zip(
+        ("train", "test"), proposed_filter(dataset.train, dataset.test, dataset.labels), strict=True
+    ):
         name = f"filter_labels_{side}.txt"
         there = part(folder, name)
         if there is not None:

@@ -9,20 +9,21 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from longtail.batches.linked import heaviest_links
-from longtail.bundle import Bundle, Model, load
-from longtail.cli.runs import RunFolder, data_of
+from longtail.batches.links import heaviest_links
+from longtail.cli.run_folder import RunFolder, data_of
+from longtail.compare.jobs import DEPTH, rank_all
 from longtail.compare.report import report_of_run
-from longtail.compare.runs import DEPTH, rank_all
-from longtail.data.dataset import Dataset, Split
+from longtail.data.dataset import Dataset
 from longtail.data.filters import proposed_pairs
-from longtail.data.formats import read_sparse
+from longtail.data.io.formats import read_sparse
+from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.evaluate.bins import by_bin, label_bins
 from longtail.evaluate.metrics import evaluate as metrics
 from longtail.evaluate.metrics import place
-from longtail.evaluate.report import as_json, bin_table, measure, show
+from longtail.evaluate.summary import as_json, bin_table, measure, show
 from longtail.files import replacing, write_json
+from longtail.model import Bundle, Model, load
 from longtail.topk import FloatArray, IntArray
 from longtail.train.run import settings_of
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from longtail.cli.runs import RunFolder
+from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
-from longtail.serve.live import Live, NewLabel
+from longtail.model.label_set import Live, NewLabel
 
 labels_app = typer.Typer(help="Add, remove and list labels of a trained model.", no_args_is_help=True)
 _BLOCK = 1_000  # labels added at a time

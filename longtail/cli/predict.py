@@ -15,12 +15,12 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from longtail.bundle import Model
-from longtail.cli.runs import RunFolder
+from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
-from longtail.serve.explain import linked_nodes
-from longtail.serve.live import with_changes
+from longtail.model import Model
+from longtail.model.explanation import linked_nodes
+from longtail.model.label_set import with_changes
 from longtail.topk import TopK
 
 

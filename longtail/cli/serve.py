@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
-from longtail.cli.runs import RunFolder
+from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput, MissingExtra
+from longtail.model.label_set import Live
 from longtail.search.faiss import EXACT_BELOW
-from longtail.serve.live import Live
 
 bench_app = typer.Typer(help="Measure a server.", no_args_is_help=True)
 
@@ -93,7 +93,7 @@ def bench_serve(
     batch: Annotated[int, typer.Option(help="Texts a request.", min=1)] = 1,
 ) -> None:
     """Send requests at a steady rate and print how long answers take: an open loop, loopback addresses only."""
-    from longtail.serve.load import Load, report, run  # noqa: PLC0415  (only where it is needed)
+    from longtail.serve.load_test import Load, report, run  # noqa: PLC0415  (only where it is needed)
 
     lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
     results = asyncio.run(run(Load(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch)))

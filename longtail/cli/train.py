@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from rich.console import Console
 
-from longtail.cli.runs import RunFolder, data_of, say_done
+from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.recipes import RECIPES

@@ -12,16 +12,16 @@ from typing import Any
 
 from rich.console import Console
 
+from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, run_peer, train
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peering import must_be_there
 from longtail.compare.processes import OverBudget, Process
 from longtail.compare.report import about, report
 from longtail.compare.results import Judge, Row, as_json, differences, judged
-from longtail.compare.runs import Job, must_agree, outcome, predict, reached, run_peer, train
-from longtail.compare.tables import markdown
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
 from longtail.files import replacing, write_json
+from longtail.report.tables import markdown
 
 
 def compare(

@@ -15,11 +15,12 @@ from scipy import sparse
 
 from longtail.compare import peers
 from longtail.compare.peers import Peer
-from longtail.data.bag import BagTokenizer, words_of
-from longtail.data.dataset import Dataset, Split
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import row_of_entry
+from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
+from longtail.text.bag import BagTokenizer, words_of
 from longtail.topk import TopK, rank
 
 

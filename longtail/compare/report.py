@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
-from longtail.compare.examples import Ranked, examples
+from longtail.compare.jobs import Job, model_bytes, outcome_of, read_log
 from longtail.compare.methods import Method
-from longtail.compare.page import page
 from longtail.compare.results import Judge, Row, as_json, judged
-from longtail.compare.runs import Job, model_bytes, outcome_of, read_log
 from longtail.data.dataset import Dataset
 from longtail.recipes import RECIPES
+from longtail.report.examples import Ranked, examples
+from longtail.report.page import page
 from longtail.topk import TopK
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from longtail.compare.runs import Job, Outcome, written
-from longtail.data.dataset import Dataset, Split
+from longtail.compare.jobs import Job, Outcome, written
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
+from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.evaluate.bins import Bins, by_bin, label_bins
 from longtail.evaluate.intervals import Interval, difference, intervals

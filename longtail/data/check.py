@@ -10,11 +10,12 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from longtail.data.dataset import Dataset, Split, assembled
+from longtail.data.dataset import Dataset, assembled
 from longtail.data.filters import identity_pairs, matches, proposed_pairs, without
-from longtail.data.folder import SIDES, Folder, Side
 from longtail.data.graph import Graph
-from longtail.data.manifest import NAME, part
+from longtail.data.io.folder import SIDES, Folder, Side
+from longtail.data.io.manifest import NAME, part
+from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 
@@ -36,7 +37,7 @@ class Finding:
 
 
 class _Notes:
-    """Notes problems where `longtail.data.formats.stop` would end at the first."""
+    """Notes problems where `longtail.data.io.formats.stop` would end at the first."""
 
     def __init__(self) -> None:
         self.problems: list[BadInput] = []

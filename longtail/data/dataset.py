@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.filters import identity_pairs, proposed_pairs, union
-from longtail.data.folder import FIELDS, Folder, Side
 from longtail.data.graph import Graph, write_graph
-from longtail.data.manifest import NAME
+from longtail.data.io.folder import FIELDS, Folder, Side
+from longtail.data.io.manifest import NAME
+from longtail.data.io.writing import write_pairs, write_records
 from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry, stacked
+from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.data.writing import write_pairs, write_records
 from longtail.errors import BadInput
 from longtail.files import new_folder, write_json
 from longtail.topk import BoolArray, IntArray
@@ -26,30 +27,6 @@ class Propensity:
 
     A: float
     B: float
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """n documents and their labels out of L.
-
-    Attributes:
-        documents: n texts.
-        targets: (n, L) CSR of ones: the relevant labels of each document.
-        filtered: (n, L) CSR of ones: pairs that are neither rewarded nor penalised (identity and reciprocal pairs),
-            in training and in evaluation; None where the data set has no filter file.
-    """
-
-    documents: Texts
-    targets: CSR
-    filtered: CSR | None = None
-
-    def __len__(self) -> int:
-        return len(self.documents)
-
-    def take(self, rows: IntArray) -> Split:
-        """The documents at ``rows``, with their targets and filtered pairs."""
-        filtered = None if self.filtered is None else self.filtered[rows]
-        return Split(self.documents.take(rows), self.targets[rows], filtered)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from longtail.data.dataset import Dataset, Propensity, Split
+from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import identity_pairs, reciprocal_pairs, without
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR
+from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.topk import IntArray
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from longtail.data.sparse import CSR
+from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
-
-if TYPE_CHECKING:
-    from longtail.data.dataset import Dataset, Split
 
 
 def matches(left: Strings, right: Strings) -> CSR:
@@ -61,14 +57,18 @@ def proposed_pairs(split: Split, train: Split, labels: Texts) -> CSR:
     return without(union(itself, reciprocal_pairs(itself, train_itself, train.targets)), split.targets)
 
 
-def proposed_filter(dataset: Dataset) -> tuple[CSR, CSR | None]:
+def proposed_filter(train: Split, test: Split | None, labels: Texts) -> tuple[CSR, CSR | None]:
     """The filter that a data set should have, where some of its labels are documents too.
+
+    Args:
+        train: N training documents.
+        test: n test documents, or None.
+        labels: L of them.
 
     Returns:
         train: (N, L) CSR of ones, `proposed_pairs` of the training documents.
         test: (n, L) CSR of ones, those of the test documents, or None where the data set has no test split.
     """
-    train, test, labels = dataset.train, dataset.test, dataset.labels
     return proposed_pairs(train, train, labels), None if test is None else proposed_pairs(test, train, labels)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from longtail.data.formats import Report, lines, read_sparse, stop
+from longtail.data.io.formats import Report, lines, read_sparse, stop
+from longtail.data.io.writing import write_lines, write_sparse
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings
-from longtail.data.writing import write_lines, write_sparse
 from longtail.errors import BadInput
 
 

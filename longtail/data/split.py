@@ -1,52 +1,33 @@
-"""Which rows to hold out of training so that as many labels as can be stay learnable."""
+"""Documents and their labels."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
-from longtail.data.sparse import CSR, row_of_entry
-from longtail.errors import BadInput
-from longtail.topk import BoolArray, Float64Array, IntArray
-
-
-def rows_at_random(n: int, rows: int, seed: int) -> IntArray:
-    """Draw ``rows`` of n rows, ascending, each once: a fair sample, in which some labels occur in no other row."""
-    return np.sort(np.random.default_rng(seed).choice(n, rows, replace=False)).astype(np.int64)
+from longtail.data.sparse import CSR
+from longtail.data.texts import Texts
+from longtail.topk import IntArray
 
 
-def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
-    """Draw rows whose labels all keep another training row, as far as there are such rows.
+@dataclass(frozen=True, slots=True)
+class Split:
+    """n documents and their labels out of L.
 
-    For each label one row is picked that stays: first among rows that have to stay anyhow (they hold a label that
-    no other row has), then by lot. The rows held out are drawn from those that were picked for no label; if they are
-    too few, also from the others; rows without labels come last, for they can measure nothing.
-
-    Args:
-        targets: (N, L) CSR, the labels of the training documents.
-        rows: how many to hold out, in [1, N).
-        seed: of the lot.
-
-    Returns:
-        (rows,) int64 ascending.
-
-    Raises:
-        BadInput: rows is not in [1, N).
+    Attributes:
+        documents: n texts.
+        targets: (n, L) CSR of ones: the relevant labels of each document.
+        filtered: (n, L) CSR of ones: pairs that are neither rewarded nor penalised (identity and reciprocal pairs),
+            in training and in evaluation; None where the data set has no filter file.
     """
-    N = int(targets.shape[0])
-    if not 1 <= rows < N:
-        raise BadInput("rows", f"cannot hold {rows} of {N} rows out", remedy=f"give a number from 1 to {N - 1}")
-    lot = np.random.default_rng(seed).random(N)
-    worth = np.where(np.diff(targets.indptr) == 0, 0.0, np.where(_staying(targets, lot), 1.0, 2.0))
-    return np.sort(np.lexsort((lot, -worth))[:rows])
 
+    documents: Texts
+    targets: CSR
+    filtered: CSR | None = None
 
-def _staying(targets: CSR, lot: Float64Array) -> BoolArray:
-    """(N,) rows that stay, so that each label keeps one."""
-    row, label = row_of_entry(targets), targets.indices
-    stays = np.zeros(len(lot), bool)
-    stays[row[np.bincount(label, minlength=targets.shape[1])[label] == 1]] = True
-    order = np.lexsort((lot[row], stays[row], label))
-    last = np.ones(len(order), bool)
-    last[:-1] = label[order][1:] != label[order][:-1]
-    stays[row[order[last]]] = True
-    return stays
+    def __len__(self) -> int:
+        return len(self.documents)
+
+    def take(self, rows: IntArray) -> Split:
+        """The documents at ``rows``, with their targets and filtered pairs."""
+        filtered = None if self.filtered is None else self.filtered[rows]
+        return Split(self.documents.take(rows), self.targets[rows], filtered)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from longtail.losses.parts import hide, positive_pairs, with_gradient
+from longtail.losses.pairs import hide, positive_pairs, with_gradient
 
 
 def binary_cross_entropy(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from longtail.losses.parts import hide
+from longtail.losses.pairs import hide
 
 
 def calibration(

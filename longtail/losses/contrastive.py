@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from longtail.losses.parts import hide, pick, positive_pairs
+from longtail.losses.pairs import hide, pick, positive_pairs
 
 
 def probabilistic_contrastive(

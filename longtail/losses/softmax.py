@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from longtail.losses import Loss
-from longtail.losses.parts import Pairs, hide, positive_pairs, with_gradient
+from longtail.losses.base import Loss
+from longtail.losses.pairs import Pairs, hide, positive_pairs, with_gradient
 
 
 def info_nce(scores: Tensor, targets: Tensor, mask: Tensor, *, temperature: float = 0.05) -> Tensor:

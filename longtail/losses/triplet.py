@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from longtail.losses.parts import Pairs, hide, pick, positive_pairs
+from longtail.losses.pairs import Pairs, hide, pick, positive_pairs
 
 
 def triplet(

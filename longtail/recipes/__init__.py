@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from longtail.bundle import Bundle
+from longtail.model import Bundle
 from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
 from longtail.recipes.decaf import decaf

@@ -14,17 +14,18 @@ from longtail.batches.loader import Loader
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_together
-from longtail.recipes.every import known, loss_over_all_labels, without_pool
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
-from longtail.train.cached import encode_cached
+from longtail.devices import choose_device
+from longtail.model import Bundle
+from longtail.modules.encoders.base import encode_together
+from longtail.stages.all_labels import known, loss_over_all_labels, without_pool
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.fit import fit, linear
-from longtail.train.optim import AdamW
+from longtail.train.gradient_cache import encode_cached
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 
 def dexml(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
-from longtail.data.cooccurrence import label_walk
 from longtail.data.dataset import Dataset
-from longtail.recipes.extreme import (
+from longtail.devices import choose_device
+from longtail.model import Bundle
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.shortlists import (
     cluster_texts,
     clusters_of,
     label_centroids,
@@ -20,9 +20,10 @@ from longtail.recipes.extreme import (
     unit_rows,
     with_neighbours,
 )
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
+from longtail.transforms.cooccurrence import label_walk
 
 
 def eclare(

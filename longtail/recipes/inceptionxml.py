@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.recipes.extreme import clusters_of, label_centroids
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
-from longtail.recipes.together import train_together
+from longtail.devices import choose_device
+from longtail.model import Bundle
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.meta_labels import train_together
+from longtail.stages.shortlists import clusters_of, label_centroids
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 
 def inceptionxml(

@@ -13,22 +13,56 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered, Sampler, Shuffled
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.losses.calibration import calibration
-from longtail.models.enrich import Design
-from longtail.recipes.enriching import appended_to, enriched_documents
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.linking import links_of
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text, train_classifiers
+from longtail.model import Bundle
+from longtail.modules.enrichment import Design
+from longtail.recipes.ance import ance
+from longtail.recipes.astec import astec
+from longtail.recipes.decaf import decaf
+from longtail.recipes.depsl import depsl
+from longtail.recipes.dexml import dexml
+from longtail.recipes.dpr import dpr
+from longtail.recipes.eclare import eclare
+from longtail.recipes.inceptionxml import inceptionxml
+from longtail.recipes.inceptionxml_lf import inceptionxml_lf
+from longtail.recipes.ngame import ngame
+from longtail.recipes.ramen import ramen
+from longtail.recipes.renee import renee
+from longtail.recipes.siamesexml import siamesexml
+from longtail.recipes.unidec import unidec
+from longtail.stages.enriching import appended_to, enriched_documents
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.linking import links_of
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text, train_classifiers
 from longtail.train.fit import fit, linear
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 BASES = ("ngame", "dpr")
+LINKERS = {
+    linker.__name__: linker
+    for linker in (
+        unidec,
+        depsl,
+        ramen,
+        ngame,
+        ance,
+        dpr,
+        siamesexml,
+        astec,
+        decaf,
+        eclare,
+        inceptionxml,
+        inceptionxml_lf,
+        renee,
+        dexml,
+    )
+}
 COMBINERS = ("attention", "mean", "early")
 
 
@@ -140,12 +174,12 @@ def oak(
         device: cpu, cuda, or auto for a GPU where there is one.
     """
     run = begin("oak", locals())
-    _check(base, combiner)
+    _check(base, combiner, linker)
     where, validation = choose_device(device), validation if base == "ngame" else 0.0
     linking = links_of(
         dataset,
         graph,
-        linker,
+        LINKERS[linker],
         {
             "encoder": encoder,
             "fields": fields,
@@ -241,7 +275,11 @@ def oak(
     return finish(run, fuse(bundle, held_out, dataset.train.targets) if classify else bundle)
 
 
-def _check(base: str, combiner: str) -> None:
-    for option, value, allowed in (("--base", base, BASES), ("--combiner", combiner, COMBINERS)):
+def _check(base: str, combiner: str, linker: str) -> None:
+    for option, value, allowed in (
+        ("--base", base, BASES),
+        ("--combiner", combiner, COMBINERS),
+        ("--linker", linker, LINKERS),
+    ):
         if value not in allowed:
             raise BadInput(option, f"expected one of {', '.join(allowed)}, found {value}", remedy="choose one of those")

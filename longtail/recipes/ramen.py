@@ -12,18 +12,19 @@ from longtail.batches.loader import Loader
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered, Sampler, Shuffled
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.errors import BadInput
-from longtail.models.encoder import encode_together
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.graphs import graph_terms
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text, train_classifiers
+from longtail.model import Bundle
+from longtail.modules.encoders.base import encode_together
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.graphs import graph_terms
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, mine, read_text, train_classifiers
 from longtail.train.fit import fit, linear
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 BASES = ("ngame", "ance")
 

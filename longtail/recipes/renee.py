@@ -13,20 +13,21 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.losses.triplet import triplet
-from longtail.models.encoder import encode_together
-from longtail.models.labels import Classifiers
-from longtail.recipes.every import known, loss_over_all_labels, without_pool
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.stages import begin, finish, learning_rate_of, read_text
+from longtail.model import Bundle
+from longtail.modules.classifiers import Classifiers
+from longtail.modules.encoders.base import encode_together
+from longtail.stages.all_labels import known, loss_over_all_labels, without_pool
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.text import begin, finish, learning_rate_of, read_text
 from longtail.train.fit import fit, linear
-from longtail.train.fused import FusedSGD
-from longtail.train.optim import AdamW
+from longtail.train.in_backward import FusedSGD
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 
 def renee(

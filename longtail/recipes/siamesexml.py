@@ -11,17 +11,18 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import ByLabel
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
-from longtail.models.encoder import encode_together
-from longtail.recipes.extreme import clusters_of, shortlists, train_extreme
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, read_text
+from longtail.devices import choose_device
+from longtail.model import Bundle
+from longtail.modules.encoders.base import encode_together
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.shortlists import clusters_of, shortlists, train_extreme
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text
 from longtail.train.fit import fit, linear
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 
 def siamesexml(

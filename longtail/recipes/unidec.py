@@ -15,19 +15,20 @@ from longtail.batches.loader import Loader
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
-from longtail.bundle import Bundle, choose_device
-from longtail.data.augment import augmented
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.evaluate.propensity import log_odds
-from longtail.models.heads import TwoHeads
-from longtail.models.labels import classifiers_named
-from longtail.recipes.fusing import fuse, hold_out
-from longtail.recipes.graphs import graph_terms
-from longtail.recipes.stages import begin, finish, learning_rate_of, loss_named, mine, read_text
+from longtail.model import Bundle
+from longtail.modules.classifiers import classifiers_named
+from longtail.modules.heads import TwoHeads
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.graphs import graph_terms
+from longtail.stages.text import begin, finish, learning_rate_of, loss_named, mine, read_text
 from longtail.train.fit import fit, linear
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import announce
 from longtail.train.run import Run
+from longtail.transforms.augment import augmented
 
 
 def unidec(

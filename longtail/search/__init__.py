@@ -1,15 +1,1 @@
 """Vectors to ranked labels."""
-
-from __future__ import annotations
-
-from typing import Protocol
-
-from longtail.topk import FloatArray, TopK
-
-
-class Index(Protocol):
-    """Label vectors that can be asked for those nearest to a query by dot product."""
-
-    def search(self, queries: FloatArray, k: int) -> TopK:
-        """The k best labels of each of (Q, D) queries; a row with fewer is padded with -1 and -inf."""
-        ...

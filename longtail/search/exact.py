@@ -2,7 +2,7 @@
 
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
 into groups of labels, and only groups whose best score can still enter a ranking are looked at. A few queries cost
-what reading the table costs: for them it is read in 8 bits first (`longtail.search.screen`).
+what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.search.screen import FEW, LARGE, Screen, can_screen
+from longtail.search.int8 import FEW, LARGE, Screen, can_screen
 from longtail.topk import TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores

@@ -6,7 +6,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR
 from longtail.search.exact import Exact
-from longtail.search.fuse import pair_scores
+from longtail.search.fusion import pair_scores
 from longtail.topk import FloatArray, TopK, rank
 
 SHORTLIST = 200  # labels of each query that are scored by both, as many as NGAME's inference keeps

@@ -21,11 +21,11 @@ from starlette.types import ASGIApp
 
 import longtail
 from longtail.errors import LongtailError
+from longtail.model.label_set import NewLabel, storable
+from longtail.model.segments import View
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
-from longtail.serve.door import Door
-from longtail.serve.live import NewLabel, storable
-from longtail.serve.parts import View
+from longtail.serve.middleware import Door
 from longtail.serve.service import Predict, Ranked, Service, Settings
 from longtail.serve.telemetry import Metrics
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints
 
-from longtail.serve.live import storable
+from longtail.model.label_set import storable
 
 TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
 UID_LENGTH, TITLE_LENGTH = 512, 2_000

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from longtail.data.texts import Texts
 from longtail.errors import LongtailError
+from longtail.model.explanation import Explained, explain
+from longtail.model.label_set import Live, NewLabel, fingerprint
+from longtail.model.segments import Label, View
 from longtail.search.faiss import EXACT_BELOW
 from longtail.serve.batcher import Batcher, Full
-from longtail.serve.explain import Explained, explain
-from longtail.serve.live import Live, NewLabel, fingerprint
-from longtail.serve.parts import Label, View
 from longtail.serve.telemetry import Metrics
 
 _log = logging.getLogger("longtail.serve")

@@ -13,9 +13,9 @@ from rich.table import Table
 from torch import nn
 
 from longtail.batches.loader import Loader
-from longtail.data.dataset import Split
-from longtail.data.tokens import PaddedTokens
+from longtail.data.split import Split
 from longtail.errors import LongtailError
+from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
 from longtail.train.run import Run
 

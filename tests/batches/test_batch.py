@@ -8,7 +8,7 @@ import torch
 
 from longtail.batches.batch import Batch, entries_in_pool
 from longtail.data.sparse import CSR, csr
-from longtail.data.tokens import VectorTokens
+from longtail.text.tokens import VectorTokens
 
 
 def named(rows: int, columns: int, absent: tuple[tuple[int, int], ...] = ()) -> CSR:

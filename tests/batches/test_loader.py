@@ -14,10 +14,10 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import ByLabel, Clustered, Draw, Sampler, Shuffled
-from longtail.data.dataset import Split
 from longtail.data.sparse import CSR, csr, csr_of_lists
+from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.data.tokens import VectorTokens
+from longtail.text.tokens import VectorTokens
 from longtail.topk import IntArray
 
 N, L = 53, 29

@@ -11,12 +11,12 @@ from longtail.batches.loader import Loader
 from longtail.batches.neighbours import Neighbours, similarities
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.dataset import Split
 from longtail.data.sparse import CSR, csr, csr_of_lists
+from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.data.tokens import VectorTokens
-from longtail.data.walk import walk
+from longtail.text.tokens import VectorTokens
 from longtail.topk import IntArray
+from longtail.transforms.walk import walk
 
 N, L, M = 31, 19, 23
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from longtail.data.synthetic import planted
+from longtail.testing.planted import planted
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from typer.testing import CliRunner, Result
 
 from longtail.cli.data import data_app
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.holdout import rows_to_hold_out
 from longtail.data.sparse import csr_of_lists
-from longtail.data.split import rows_to_hold_out
-from longtail.data.synthetic import planted
 from longtail.errors import BadInput
+from longtail.testing.planted import planted
 
 Run = Callable[..., Result]
 

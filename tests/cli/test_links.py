@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from longtail.data.formats import read_sparse
-from longtail.data.synthetic import planted_links
+from longtail.data.io.formats import read_sparse
+from longtail.testing.planted import planted_links
 
 QUICK = ("--epochs", 6, "--classifier-epochs", 3, "--linker-epochs", 6, "--batch", 64, "--width", 32, "--warmup", 10)
 QUICK += ("--learning-rate", 0.02, "--bank-learning-rate", 0.05, "--train-links", "true", "--device", "cpu")

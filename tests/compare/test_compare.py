@@ -14,17 +14,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longtail.bundle import load
 from longtail.compare.compare import compare
+from longtail.compare.jobs import Job, Outcome
 from longtail.compare.methods import Method
 from longtail.compare.results import Judge, judged
-from longtail.compare.runs import Job, Outcome
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
-from longtail.data.synthetic import planted
 from longtail.errors import BadInput
 from longtail.evaluate.metrics import evaluate
 from longtail.evaluate.propensity import inverse_propensity
+from longtail.model import load
+from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
 

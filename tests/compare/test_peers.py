@@ -12,15 +12,15 @@ import pytest
 from scipy import sparse
 
 from longtail.compare.compare import compare
+from longtail.compare.jobs import Job, must_agree, reached, run_peer
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, must_be_there, prepare
 from longtail.compare.peers import BM25, PEERS, Given, NapkinXC, Neighbours, missing
 from longtail.compare.processes import OverBudget, Process, seconds_of, time_of
-from longtail.compare.runs import Job, must_agree, reached, run_peer
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
-from longtail.data.synthetic import planted
 from longtail.errors import BadInput, LongtailError
+from longtail.testing.planted import planted
 from longtail.topk import rank
 
 

@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail.compare.examples import Ranked, examples
-from longtail.compare.figures import graph_curves, noted_of_graphs, training_curves
+from longtail.compare.jobs import Job, Outcome
 from longtail.compare.methods import Method
-from longtail.compare.page import page, series_of
-from longtail.compare.plots import Point, curves, pareto, scatter
 from longtail.compare.report import about, report
 from longtail.compare.results import Judge, as_json, differences, judged
-from longtail.compare.runs import Job, Outcome
-from longtail.compare.tables import duration, size
-from longtail.data.synthetic import planted
 from longtail.data.texts import Texts
+from longtail.report.examples import Ranked, examples
+from longtail.report.figures import graph_curves, noted_of_graphs, training_curves
+from longtail.report.page import page, series_of
+from longtail.report.plots import Point, curves, pareto, scatter
+from longtail.report.tables import duration, size
+from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from longtail.data.bag import BagTokenizer
-from longtail.data.words import WordTokenizer
-from longtail.models.bag import BagEncoder
-from longtail.models.convolution import ConvolutionEncoder
-from longtail.models.encoder import embed, encode_together
-from longtail.models.transformer import TransformerEncoder
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.base import embed, encode_together
+from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.text.bag import BagTokenizer
+from longtail.text.words import WordTokenizer
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "", "green birds", "fish red", "naïve 東京"]
 ENCODERS: dict[str, Callable[[Path], Any]] = {

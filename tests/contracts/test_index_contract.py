@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from longtail.search import Index
+from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray, TopK, rank
 

@@ -11,17 +11,18 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import csr
-from longtail.losses import Loss, chunked
+from longtail.losses.base import Loss
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
 from longtail.losses.calibration import calibration
 from longtail.losses.contrastive import probabilistic_contrastive
+from longtail.losses.full import chunked
+from longtail.losses.full.targets import SparseTargets
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
-from longtail.losses.targets import SparseTargets
 from longtail.losses.triplet import triplet
 
 
 def over_all_labels(loss: Callable[..., Tensor]) -> Loss:
-    """A loss of `longtail.losses.chunked` as a function of scores: the labels' vectors are the columns of the unity."""
+    """A loss of `longtail.losses.full.chunked` as one of scores: the labels' vectors are the columns of the unity."""
 
     def matrix(dense: Tensor) -> Any:
         at = dense.nonzero(as_tuple=True)

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longtail.data.dataset import Dataset, Split
+from longtail.data.dataset import Dataset
 from longtail.data.filters import identity_pairs, matches, proposed_filter, reciprocal_pairs
 from longtail.data.sparse import csr_of_lists
+from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 
 
@@ -24,7 +25,7 @@ def test_pairs_by_hand(uids: bool) -> None:
     dataset = linked(uids)
     itself = identity_pairs(dataset.train.documents, dataset.labels)
     np.testing.assert_array_equal(itself.toarray(), [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 0, 1, 0, 0], [0] * 5])
-    train, test = proposed_filter(dataset)
+    train, test = proposed_filter(dataset.train, dataset.test, dataset.labels)
     # training: each itself; b -> c, for c -> b; a -> b, a -> c, b -> a and c -> a are reciprocal and true
     np.testing.assert_array_equal(train.toarray(), [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 0, 0], [0] * 5])
     # test: p itself (a -> p, but p -> a is true); q itself, and q -> b, for b -> q
@@ -67,6 +68,7 @@ def test_uids_of_one_side_alone_are_not_enough() -> None:
 
 
 def test_a_data_set_without_test_split_has_no_test_filter() -> None:
-    train, test = proposed_filter(Dataset.from_texts(["a", "b"], [[1], [0]], ["a", "b"]))
+    lists = Dataset.from_texts(["a", "b"], [[1], [0]], ["a", "b"])
+    train, test = proposed_filter(lists.train, lists.test, lists.labels)
     np.testing.assert_array_equal(train.toarray(), np.eye(2))
     assert test is None

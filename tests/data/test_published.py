@@ -12,8 +12,8 @@ import pytest
 from longtail.data.check import check
 from longtail.data.dataset import Dataset
 from longtail.data.filters import identity_pairs, proposed_filter
-from longtail.data.formats import read_pairs, read_sparse
-from longtail.data.split import rows_to_hold_out
+from longtail.data.holdout import rows_to_hold_out
+from longtail.data.io.formats import read_pairs, read_sparse
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_msdocs_is_read_as_its_page_says(msdocs: Dataset) -> None:
 
 
 def test_the_filter_of_msdocs_is_the_proposed_one(msdocs: Dataset) -> None:
-    _, test = proposed_filter(msdocs)
+    _, test = proposed_filter(msdocs.train, msdocs.test, msdocs.labels)
     assert test.nnz == 20_617
     assert test.multiply(msdocs.test.filtered).nnz == test.nnz == msdocs.test.filtered.nnz
     itself = identity_pairs(msdocs.train.documents, msdocs.labels)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longtail.losses import Loss
+from longtail.losses.base import Loss
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
 
 Check = Callable[[Loss, Loss], None]

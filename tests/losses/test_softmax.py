@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from longtail.losses import Loss
+from longtail.losses.base import Loss
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
 
 Check = Callable[[Loss, Loss], None]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail import recipes
-from longtail.data.synthetic import GROUP, planted
+from longtail.testing.planted import GROUP, planted
 
 SMALL = {"batch": 128, "random_negatives": 128, "width": 48, "warmup": 20, "learning_rate": 0.02, "epochs": 8}
 GRAPH = {**SMALL, "graph_weights": "fixed:0.3"}

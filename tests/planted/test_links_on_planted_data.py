@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail import recipes
-from longtail.data.synthetic import NODES, planted_links
+from longtail.testing.planted import NODES, planted_links
 
 SMALL = {"batch": 128, "random_negatives": 64, "width": 48, "warmup": 20, "learning_rate": 0.02, "epochs": 6}
 OAK = {**SMALL, "train_links": "true", "bank_learning_rate": 0.05, "calibration_weight": 0.1}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from longtail import recipes
-from longtail.data.synthetic import GROUP, planted
 from longtail.evaluate.metrics import evaluate
+from longtail.testing.planted import GROUP, planted
 from longtail.topk import TopK
 
 SMALL = {"batch": 128, "random_negatives": 128, "width": 48, "warmup": 20, "learning_rate": 0.02, "epochs": 8}
@@ -180,7 +180,7 @@ def test_dexml_finds_labels_by_their_text_and_only_those(data, options):
 def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
     import torch
 
-    from longtail.bundle import Bundle
+    from longtail.model import Bundle
 
     bundle = request.getfixturevalue(recipe)
     bundle.save(tmp_path / "model")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from longtail.data.sparse import CSR
-from longtail.data.synthetic import GROUP, NODES, Planted, planted, planted_links
 from longtail.data.texts import Strings, Texts
+from longtail.testing.planted import GROUP, NODES, Planted, planted, planted_links
 
 
 @pytest.fixture(scope="module", params=[0, 1])

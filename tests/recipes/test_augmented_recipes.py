@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from longtail import LongtailError
-from longtail.data.split import rows_at_random
-from longtail.data.synthetic import planted
+from longtail.data.holdout import rows_at_random
 from longtail.evaluate.propensity import label_frequency
-from longtail.losses.targets import SparseTargets
+from longtail.losses.full.targets import SparseTargets
 from longtail.recipes import RECIPES, ngame
+from longtail.testing.planted import planted
 from longtail.train import fit as module
 
 SMALL = {"epochs": 1, "width": 8, "seed": 3, "device": "cpu"}

@@ -13,17 +13,16 @@ import torch
 from safetensors.numpy import load_file
 
 from longtail import Dataset, LongtailError, load, recipes
-from longtail.bundle import Bundle
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr_of_lists
-from longtail.data.synthetic import planted_links
 from longtail.data.texts import Strings, Texts
-from longtail.data.tokens import Tokens
 from longtail.files import write_json
-from longtail.recipes import enriching as enriching_module
-from longtail.recipes import linking as linking_module
-from longtail.recipes.linking import Linking, links_of
-from longtail.serve.explain import linked_nodes
+from longtail.model import Bundle
+from longtail.model.explanation import linked_nodes
+from longtail.stages import enriching as enriching_module
+from longtail.stages.linking import Linking, links_of
+from longtail.testing.planted import planted_links
+from longtail.text.tokens import Tokens
 from longtail.topk import TopK
 from longtail.train import fit as fit_module
 from longtail.train.log import Log
@@ -96,9 +95,8 @@ def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
         seen.append(set(given.train.documents.fields["title"]))
         return recipes.dpr(given, epochs=0, width=4, device="cpu")
 
-    monkeypatch.setitem(linking_module.recipes.RECIPES, "dpr", linker)
     options = {"shared": True, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, "dpr", {}, 0.1, "out-of-fold", **options)
+    linking = links_of(data, None, linker, {}, 0.1, "out-of-fold", **options)
     monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
     links = linking.links_to_train_with("out-of-fold", folds=3, most=2, seed=0)
     assert len(seen) == 3
@@ -295,7 +293,7 @@ def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict
 def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linker() -> None:
     data = graphs(only=replace(SOME, train=SOME.train * 7))  # type: ignore[operator]
     options = {"shared": False, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, "ngame", {}, 0.0, "true", **options)
+    linking = links_of(data, None, recipes.ngame, {}, 0.0, "true", **options)
     assert linking.graph == "only"
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]

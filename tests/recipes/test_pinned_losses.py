@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from longtail.data.synthetic import planted
 from longtail.recipes import RECIPES
+from longtail.testing.planted import planted
 from longtail.train import fit as module
 
 STEPS = 20

@@ -9,7 +9,7 @@ from typing import get_type_hints
 import pytest
 
 from longtail import LongtailError, load, recipes
-from longtail.data.synthetic import planted
+from longtail.testing.planted import planted
 
 QUICK = {"epochs": 1, "width": 8, "device": "cpu"}
 

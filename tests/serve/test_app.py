@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from longtail.bundle import Pair, load
-from longtail.search.fuse import Fusion
+from longtail.model import Pair, load
+from longtail.model.label_set import Live, NewLabel, with_changes
+from longtail.search.fusion import Fusion
 from longtail.serve import schemas
 from longtail.serve.app import TOKEN, application
-from longtail.serve.live import Live, NewLabel, with_changes
 from longtail.serve.service import Settings
 
 

@@ -38,7 +38,7 @@ def address(run, start_server):
 @pytest.fixture
 def words(run):
     """A text that no label has, of words that the model knows."""
-    from longtail.bundle import load
+    from longtail.model import load
 
     titles = load(run, device="cpu").labels.fields["title"]
     return f"{titles[0].split()[0]} {titles[50].split()[-1]}"

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from longtail.serve.catalogue import Catalogue
+from longtail.model.catalogue import Catalogue
 
 PAIR = 2  # labels that are added together
 

@@ -11,14 +11,14 @@ import torch
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
-from longtail.data.bag import BagTokenizer
 from longtail.data.dataset import Dataset
 from longtail.errors import LongtailError
 from longtail.losses.softmax import decoupled_softmax
-from longtail.models.bag import BagEncoder
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.text.bag import BagTokenizer
 from longtail.train.fit import fit, linear, seconds_a_step
 from longtail.train.log import Log
-from longtail.train.optim import AdamW
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import Planned, announce
 from longtail.train.run import Run
 
@@ -62,7 +62,7 @@ class Stage:
         return {"softmax": decoupled_softmax(documents @ self.encoder(b.labels).T, b.targets, b.mask)}
 
     def before_epoch(self, epoch):
-        from longtail.models.encoder import embed
+        from longtail.modules.encoders.base import embed
 
         self.regrouped.append(epoch)
         self.sampler.regroup(embed(self.encoder, self.documents, device=CPU), 4, device=CPU, epoch=epoch)

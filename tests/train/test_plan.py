@@ -12,12 +12,13 @@ import torch
 from rich.console import Console
 
 from longtail import recipes
-from longtail.data.dataset import Dataset, Split
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
+from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import LongtailError
-from longtail.models.heads import TwoHeads
-from longtail.models.transformer import TransformerEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.heads import TwoHeads
 from longtail.train import plan as module
 from longtail.train.log import Log
 from longtail.train.run import Run

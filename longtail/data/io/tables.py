@@ -1,0 +1,85 @@
+"""Tables to import from: CSV, JSON lines and Parquet, one record after the other."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from longtail.data.io.formats import decoded, excerpt, json_lines
+from longtail.errors import BadInput, MissingExtra
+
+Record: TypeAlias = tuple[int, Mapping[str, Any]]
+"""A line (a row, counted from 1, of a Parquet file) and its values by column."""
+
+_LONGEST = 2**31 - 1  # characters of a cell; the csv module stops at 131,072 by itself
+
+
+def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
+    """The records of a table, which is read as they are asked for.
+
+    Args:
+        path: of a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (one object a line) or ``.parquet`` file; all but
+            the last may be gzipped, with ``.gz`` after that.
+        encoding: of the file.
+
+    Raises:
+        BadInput: the file is none of these, or malformed.
+        MissingExtra: it is Parquet and pyarrow is not installed.
+    """
+    kind = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if kind in {".csv", ".tsv"}:
+        return _csv(path, encoding, "\t" if kind == ".tsv" else ",")
+    if kind in {".jsonl", ".json", ".ndjson"}:
+        return ((line, record) for line, record in enumerate(json_lines(path, encoding), 1) if record is not None)
+    if kind == ".parquet":
+        return _parquet(path)
+    remedy = "give a .csv, .tsv, .jsonl or .parquet file"
+    raise BadInput(path, f"a table of unknown kind, its name ends in {excerpt(kind)}", remedy=remedy)
+
+
+def wrong(path: Path, number: int, problem: str, remedy: str) -> BadInput:
+    """A problem with a record: by its line, or by its row where a file has no lines."""
+    if path.suffix == ".parquet":
+        return BadInput(f"{path}, row {number}", problem, remedy=remedy)
+    return BadInput(path, problem, line=number, remedy=remedy)
+
+
+def _csv(path: Path, encoding: str, delimiter: str) -> Iterator[Record]:
+    longest = csv.field_size_limit(_LONGEST)
+    try:
+        reader = csv.reader(decoded(path, encoding), delimiter=delimiter, strict=True)
+        header = next(reader, None)
+        if header is None:
+            raise BadInput(path, "the file is empty, expected a header", remedy="name the columns in the first line")
+        for cells in reader:
+            if len(cells) == len(header):
+                yield reader.line_num, dict(zip(header, cells, strict=True))
+            elif cells:
+                problem = f"expected {len(header)} cells as in the header, found {len(cells)}"
+                remedy = 'put texts that hold a delimiter or a line break into "quotes"'
+                raise BadInput(path, problem, line=reader.line_num, remedy=remedy)
+    except csv.Error as error:
+        raise BadInput(path, f"is not CSV ({error})", line=reader.line_num, remedy="mend the quotes") from None
+    finally:
+        csv.field_size_limit(longest)
+
+
+def _parquet(path: Path) -> Iterator[Record]:
+    try:
+        pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise MissingExtra("pyarrow", extra="parquet", purpose="reading Parquet") from None
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=4096):
+                for number, record in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
+                    yield number, record
+    except FileNotFoundError:
+        raise BadInput(path, "the file is missing", remedy="check the name and the folder") from None
+    except (pyarrow.ArrowException, OSError) as error:
+        problem = f"is not readable as Parquet after {number} rows ({str(error).splitlines()[0]})"
+        raise BadInput(path, problem, remedy="write the file again") from None

@@ -1,0 +1,1 @@
+"""Losses over all labels, some thousand labels at a time."""

@@ -1,0 +1,256 @@
+"""A trained model: an encoder, and the vectors of labels."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+from longtail.data.io.writing import read_labels, write_labels
+from longtail.data.texts import Texts
+from longtail.errors import BadInput
+from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
+from longtail.model.base import Model
+from longtail.modules.classifiers import taught
+from longtail.modules.encoders.base import Encoder, embed
+from longtail.modules.heads import TwoHeads
+from longtail.modules.linker import Linked, with_one
+from longtail.modules.storage import Modules
+from longtail.search.exact import Exact
+from longtail.search.fusion import Fusion
+from longtail.search.product import Product
+from longtail.text.tokens import token_table
+from longtail.topk import AnyArray, FloatArray, IntArray
+
+CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
+FORMAT = 5  # that is written
+_FORMATS = (3, 4, FORMAT)  # that are read; only the last has what the fusion of a model with a linker mixes
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle(Model):
+    """An encoder, the vectors of L labels, and how to rank with them.
+
+    Attributes:
+        recipe: the name of the recipe that trained it.
+        encoder: text to unit rows.
+        fields: the fields of a text that the encoder reads.
+        labels: L texts.
+        vectors: float32 label vectors by score kind: ``encoder`` (L, D), the embeddings of the labels' texts, and
+            ``classifier``, (L, D), or (L, D + 1) with a bias, where the recipe trains one.
+        fusion: mixes the two `scorers`; the kind ``fused`` exists where it is given.
+        device: where the encoder is and searches run.
+        heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
+            ``combined``, the sum of the cosines of both, exists where it is given.
+        linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
+    """
+
+    recipe: str
+    encoder: Encoder
+    fields: tuple[str, ...]
+    labels: Texts
+    vectors: Mapping[str, FloatArray]
+    fusion: Fusion | None
+    device: torch.device
+    heads: TwoHeads | None = None
+    linked: Linked | None = None
+    _indexes: dict[str, Exact] = field(default_factory=dict, init=False, repr=False)  # a changed copy has its own
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The score kinds, the best one last: plain, encoder, classifier, combined, product, fused."""
+        linked = self.linked is not None
+        derived = {"combined": self.heads is not None, "product": linked and "classifier" in self.vectors}
+        derived["fused"] = self.fusion is not None
+        return (*(("plain",) if linked else ()), *self.vectors, *(kind for kind, there in derived.items() if there))
+
+    @property
+    def scorers(self) -> tuple[str, ...]:
+        """The score kinds that a fusion mixes; one that meets another vector than the classifier does adds more."""
+        return tuple("plain" if kind == "encoder" and self.linked is not None else kind for kind in self.vectors)
+
+    @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """The one that there is."""
+        return (self.encoder,)
+
+    @property
+    def width(self) -> int:
+        """The width of a document's vector, before the 1 that `encode` puts at its end."""
+        return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
+
+    def index(self, kind: str) -> Exact | Product:
+        """The index of a score kind, built at its first use."""
+        if kind == "product" and kind in self.kinds:
+            return Product(self._exact("classifier"), self.vectors["encoder"])
+        return self._exact(kind)
+
+    def _exact(self, kind: str) -> Exact:
+        if kind not in self._indexes:
+            self._indexes[kind] = Exact(self.table(kind), device=self.device)
+        return self._indexes[kind]
+
+    def table(self, kind: str, ids: IntArray | slice = slice(None)) -> FloatArray:
+        """The label vectors of a score kind, (L, W) float32, which an index stores, or some rows of them.
+
+        Raises:
+            BadInput: the model has no such score kind.
+        """
+        known = [name for name in self.kinds if name != "product"]  # it has an index, and no table
+        if kind not in known:
+            raise BadInput("kind", f"expected one of {', '.join(known)}, found {kind}", remedy="choose one of those")
+        vectors = {name: table[ids] for name, table in self.vectors.items()}
+        if kind == "combined":
+            z = vectors["encoder"]
+            w = vectors["classifier"][:, : z.shape[1]]
+            return np.concatenate([z, w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)], axis=1)
+        if kind == "fused":
+            assert self.fusion is not None
+            fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
+            return fusion.table([*zip(vectors.values(), map(self.columns, self.scorers), strict=True)], self.width)
+        return vectors["encoder" if kind == "plain" else kind]
+
+    def columns(self, kind: str) -> slice:
+        """The columns of a document's vector that a score kind reads."""
+        if kind in ("combined", "fused"):
+            return slice(0, self.width + (kind == "fused"))
+        second = kind != "plain" if self.linked is not None else kind == "classifier" and self.heads is not None
+        start = self.vectors["encoder"].shape[1] if second else 0
+        return slice(start, start + self.vectors[kind if kind in self.vectors else "encoder"].shape[1])
+
+    def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
+        """The float32 vectors of n texts, (n, width + 1): what kinds read, one after the other, and a 1.
+
+        Args:
+            texts: n texts.
+            links: (n, K) nodes of each, padded with -1, for a model with a linker; those that it finds if left out.
+        """
+        x = self._embed(texts)
+        if self.linked is not None:
+            links = self.linked.find(texts, x, self.encoder).ids if links is None else links
+            x = np.concatenate([x, self.linked.enrich(texts, x, links, self._embed)], axis=1)
+        return with_one(x)
+
+    def _embed(self, texts: Texts) -> FloatArray:
+        encoder = self.heads or self.encoder
+        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+
+    def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
+        """The same model over m labels that it was not trained with.
+
+        The encoder knows a label by its text. Its classifier starts there too, at the embedding of the text, and moves
+        to its examples: in the direction of z + the sum of their vectors, as long as classifiers of this model are, and
+        with their bias. For the fusion, the frequency of the label is the number of its examples.
+
+        Args:
+            labels: m texts with uids.
+            examples: e documents, as the model reads them, each with one of these labels.
+            owners: (e,) int64, which label of the m each example has.
+        """
+        encoder = self.encoder if self.heads is None else self.heads.text
+        z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
+        rows: dict[str, AnyArray] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
+        if "classifier" in self.vectors:
+            seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
+            rows["classifier"] = taught(z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1])
+        return self.over(labels, rows)
+
+    def per_label(self) -> dict[str, AnyArray]:
+        """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
+        return dict(self.vectors) | ({} if self.fusion is None else {"frequency": self.fusion.frequency})
+
+    def over(self, labels: Texts, rows: Mapping[str, AnyArray]) -> Bundle:
+        """The same encoder and fusion over other labels.
+
+        Args:
+            labels: m texts with uids.
+            rows: the arrays of `per_label`, m rows each.
+        """
+        vectors = {kind: rows[kind] for kind in self.vectors}
+        fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion)
+
+    def fused_by(self, fusion: Fusion) -> Bundle:
+        """The same model with the kind ``fused``."""
+        return replace(self, fusion=fusion)
+
+    def save(self, folder: Path, *, encoder: bool = True) -> None:
+        """Write the model into a new folder, which appears whole or not at all.
+
+        Args:
+            folder: to make.
+            encoder: whether to write the encoder; a linker leaves it to the model around it where they share one.
+        """
+        arrays = self.per_label() | ({} if self.fusion is None else {"fusion": self.fusion.weights})
+        with new_folder(folder) as path:
+            modules = Modules(self.encoder, self.heads, None if self.linked is None else self.linked.enrichment)
+            card = self._card() | modules.save(path, encoder=encoder)
+            if self.linked is not None:
+                linker = self.linked.linker
+                linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
+            stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+            save_file(stored, path / "labels.safetensors")
+            write_labels(path / "labels.jsonl", self.labels)
+            write_json(path / CARD, card | {"sha256": hashes(path, card=CARD)})
+
+    def _card(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "recipe": self.recipe,
+            "fields": list(self.fields),
+            "labels": len(self.labels),
+            "kinds": list(self.kinds),
+            "links": self.linked and self.linked.most,
+        }
+
+    @classmethod
+    def load(cls, folder: Path, *, device: torch.device, encoder: Encoder | None = None) -> Bundle:
+        """Open a saved model. Its label vectors are memory-mapped: processes that serve one model share them.
+
+        Args:
+            folder: what `save` wrote.
+            device: where it is to run.
+            encoder: of the model, if it was saved without.
+
+        Raises:
+            BadInput: the folder is no model, or its parts are not those that were saved.
+        """
+        card = read_card(folder)
+        arrays = map_arrays(folder / "labels.safetensors")
+        labels = read_labels(folder / "labels.jsonl")
+        vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
+        encoder, heads, enrichment = Modules.load(folder, card, encoder, device)
+        linked = None
+        if card.get("links") is not None:
+            linker = cls.load(folder / "linker", device=device, encoder=encoder)
+            linked = Linked(linker, card["links"], enrichment)
+        width = encoder.width if heads is None else heads.text.width
+        for name, array in vectors.items():
+            if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
+                problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
+                raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
+        fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
+        return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device, heads, linked)
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a saved model, whose files are those that were saved.
+
+    Raises:
+        BadInput: there is none, or another version wrote it, or a file is missing or not the same.
+    """
+    path = folder / CARD
+    if not path.is_file():
+        raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
+    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
+        problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
+        raise BadInput(path, problem, remedy="use the longtail that wrote it")
+    check_hashes(folder, card["sha256"])
+    return card

@@ -1,0 +1,164 @@
+"""Vectors of labels that are parameters of their own: the classifiers."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from longtail.errors import BadInput
+from longtail.modules.table import rows, unit
+from longtail.topk import FloatArray, IntArray
+
+
+class FreeVectors(nn.Module):
+    """One trainable unit vector a label, with row gradients: a step touches the labels of its pool only.
+
+    Args:
+        start: (L, D) float32, where the vectors start; for NGAME the embeddings of the labels' texts, so that a label
+            without examples keeps what its text says.
+        normalised: False trains vectors of any length, as the thesis does (section 2.3.4); `vectors` has unit length
+            all the same.
+    """
+
+    def __init__(self, start: FloatArray, *, normalised: bool = True) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.from_numpy(start.copy()))
+        self.normalised = normalised
+
+    def forward(self, ids: Tensor, _text: Tensor | None = None) -> Tensor:
+        """The vectors of P labels, (P, D), of unit length if normalised.
+
+        Args:
+            ids: (P,) ascending, each once.
+            _text: for `ResidualVectors`; free vectors know nothing of it.
+        """
+        vectors = rows(self.table, ids)
+        return unit(vectors) if self.normalised else vectors
+
+    def vectors(self, _text: FloatArray | None = None) -> FloatArray:
+        """All label vectors, (L, D) float32 rows of unit length."""
+        with torch.no_grad():
+            return unit(self.table).cpu().numpy()
+
+
+class ResidualVectors(nn.Module):
+    """The vector of a label's text plus a free one, and a free bias: (z + free, bias), with row gradients.
+
+    The free part starts at zero, so that a classifier starts as its text and leaves it as far as its examples ask for.
+    A label without examples is its text, wherever the encoder takes that while it trains. Classifiers get no gradient
+    to the text: ``z`` is taken as it is.
+
+    Source: SiameseXML (Dahiya et al., 2021), section 3, has classifiers that are a text embedding plus a residual;
+    there the text embedding is frozen and the sum is normalised.
+
+    Args:
+        labels: L.
+        width: D.
+        bias: (L,) float32, where the biases start; 0 if left out.
+    """
+
+    def __init__(self, labels: int, width: int, *, bias: FloatArray | None = None) -> None:
+        super().__init__()
+        table = torch.zeros(labels, width + 1)
+        if bias is not None:
+            table[:, -1] = torch.from_numpy(bias)
+        self.table = nn.Parameter(table)
+
+    def forward(self, ids: Tensor, text: Tensor) -> Tensor:
+        """The vectors of P labels, (P, D + 1), the last column being the bias.
+
+        Args:
+            ids: (P,) ascending, each once.
+            text: (P, D) the vectors z of their texts.
+        """
+        return rows(self.table, ids) + nn.functional.pad(text.detach(), (0, 1))  # (P, D + 1)
+
+    def vectors(self, text: FloatArray) -> FloatArray:
+        """All label vectors, (L, D + 1) float32.
+
+        Args:
+            text: (L, D) the vectors of the labels' texts.
+        """
+        vectors: FloatArray = self.table.detach().cpu().numpy().copy()
+        vectors[:, :-1] += text
+        return vectors
+
+
+class Classifiers(nn.Module):
+    """A free vector of any length and a bias for every label: the table of losses that go over all labels.
+
+    Args:
+        labels: L.
+        width: D.
+        dtype: of the table: float32, or bfloat16 for half the memory (see `longtail.train.in_backward`).
+    """
+
+    def __init__(self, labels: int, width: int, *, dtype: torch.dtype = torch.float32) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(labels, width + 1, dtype=dtype))
+
+    def start_from(self, text: FloatArray, bias: float) -> None:
+        """Start every label at the vector of its text, (L, D), and at the same bias."""
+        with torch.no_grad():
+            self.table[:, :-1] = torch.from_numpy(text)
+            self.table[:, -1] = bias
+
+    def vectors(self, temperature: float = 1.0) -> FloatArray:
+        """All label vectors, (L, D + 1) float32, the last column being the bias.
+
+        Args:
+            temperature: of the logits (<x, w> / temperature + bias): the bias is multiplied by it, for scores that are
+                not divided.
+        """
+        vectors: FloatArray = self.table.detach().float().cpu().numpy().copy()
+        vectors[:, -1] *= temperature
+        return vectors
+
+
+def classifiers_named(
+    name: str, labels: int, width: int, *, generator: torch.Generator, bias: FloatArray | None = None
+) -> ResidualVectors | FreeVectors:
+    """Classifiers that are not normalised while they train.
+
+    Args:
+        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (started at random, without a
+            bias: the thesis, section 2.3.3).
+        labels: L.
+        width: D.
+        generator: draws the start of free ones.
+        bias: (L,) where the biases of residual ones start; 0 if left out.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    if name == "residual":
+        return ResidualVectors(labels, width, bias=bias)
+    if name == "free":
+        start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
+        return FreeVectors(start.numpy(), normalised=False)
+    raise BadInput("--classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
+
+
+def taught(z: FloatArray, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
+    """Classifiers of labels that were not trained, of the kind that a model has.
+
+    Each points along z + the sum of its examples, where z is the start of a classifier in training, and is as long as
+    the model's classifiers are.
+
+    Args:
+        z: (m, D) the embeddings of their texts.
+        seen: (e, D) what classifiers see of the examples; (e, D + 1) where they have a bias.
+        owners: (e,) which label each example has.
+        others: (n, D) or (n, D + 1), n at least 1: some classifiers of the model.
+
+    Returns:
+        (m, D) or (m, D + 1); the row of a label without examples is z, with a bias of 0.
+    """
+    width, has_some = z.shape[1], np.bincount(owners, minlength=len(z)) > 0
+    sums = z.copy()
+    np.add.at(sums, owners, seen[:, :width])
+    sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
+    bias, length = others[:, width:].mean(0), np.linalg.norm(others[:, :width], axis=1).mean()
+    there = np.concatenate([length * sums, np.tile(bias, (len(z), 1))], axis=1)
+    return np.where(has_some[:, None], there, np.pad(z, ((0, 0), (0, len(bias))))).astype(np.float32)

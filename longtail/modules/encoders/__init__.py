@@ -1,0 +1,1 @@
+"""Encoders of texts, one file each."""

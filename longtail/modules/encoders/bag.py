@@ -1,0 +1,58 @@
+"""The bag encoder: an embedding of words, word pairs and character n-grams; it trains from nothing on a CPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from longtail.modules.encoders.static import start_from
+from longtail.modules.table import bag_sum, unit
+from longtail.text.bag import BagTokenizer
+from longtail.text.tokens import BagTokens, Tokens
+
+
+class BagEncoder(nn.Module):
+    """x = normalise(sum over features f of weight(f) E[f]), with tf-idf weights from the tokeniser.
+
+    The table starts from independent normal rows: the inner product of two texts is then an unbiased estimate of the
+    cosine of their tf-idf vectors, so that the encoder is of use before its first step.
+
+    Args:
+        tokenizer: knows the V features.
+        width: D, the width of a vector.
+        generator: draws the start of the (V, D) table.
+    """
+
+    def __init__(self, tokenizer: BagTokenizer, width: int, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.tokenizer = tokenizer
+        self.width = width
+        self.table = nn.Parameter(torch.randn(len(tokenizer), width, generator=generator) * width**-0.5)
+
+    def forward(self, text: Tokens) -> Tensor:
+        """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
+        assert isinstance(text, BagTokens)
+        return unit(bag_sum(self.table, text))
+
+    def start_from(self, path: Path) -> int:
+        """Start the rows of known words from static vectors; see `longtail.modules.encoders.static.start_from`."""
+        return start_from(self.table, self.tokenizer.features, path)
+
+    def save(self, folder: Path) -> None:
+        """Write ``bag.json`` and ``bag.safetensors``."""
+        self.tokenizer.save(folder)
+        save_file({"table": self.table.detach().cpu().contiguous()}, folder / "bag.safetensors")
+
+    @classmethod
+    def load(cls, folder: Path) -> BagEncoder:
+        """Read what `save` wrote."""
+        table = load_file(folder / "bag.safetensors")["table"]
+        encoder = cls.__new__(cls)
+        nn.Module.__init__(encoder)
+        encoder.tokenizer = BagTokenizer.load(folder)
+        encoder.width = table.shape[1]
+        encoder.table = nn.Parameter(table)
+        return encoder

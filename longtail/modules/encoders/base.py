@@ -1,0 +1,75 @@
+"""The interface of text encoders, and the one loop that encodes many texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import Tokenizer, Tokens
+from longtail.topk import FloatArray
+
+
+class Encoder(Protocol):
+    """Text to unit rows; every implementation is a ``torch.nn.Module``."""
+
+    @property
+    def width(self) -> int:
+        """D, the width of a vector."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Makes the tokens that the encoder reads."""
+
+    def __call__(self, text: Tokens) -> Tensor:
+        """Encode B texts as (B, D) float32 rows of unit length."""
+
+    def save(self, folder: Path) -> None:
+        """Write everything that encoding needs into an existing folder."""
+
+
+def encode_together(encoder: Encoder, *texts: Tokens) -> tuple[Tensor, ...]:
+    """Encode documents, labels and whatever else a batch has in one pass.
+
+    The gradient of a table is then made once, and not several times to be added up.
+
+    Args:
+        encoder: what encodes all of them.
+        texts: at least one; all of the kind that the encoder reads.
+
+    Returns:
+        A tensor of rows of unit length for each of the texts, (n, D) float32, as from a call of the encoder for each.
+    """
+    vectors = encoder(texts[0].followed_by(*texts[1:]))
+    return torch.split(vectors, [len(tokens) for tokens in texts])
+
+
+def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int = 1024) -> FloatArray:
+    """Encode every row of a token table, without gradients.
+
+    Args:
+        encoder: left in the mode (train or eval) that it was in.
+        table: n rows of tokens.
+        device: where the encoder is.
+        block: texts encoded at a time. Rows are taken in order of length, so that a block wastes little padding.
+
+    Returns:
+        (n, D) float32, in the order of the table.
+    """
+    assert isinstance(encoder, torch.nn.Module)
+    was_training = encoder.training
+    if was_training:  # to say so to every module costs as much as a short text
+        encoder.eval()
+    out = np.empty((len(table), encoder.width), np.float32)
+    by_length = np.argsort(np.diff(table.offsets), kind="stable")
+    with torch.inference_mode():
+        for start in range(0, len(table), block):
+            rows = by_length[start : start + block]
+            out[rows] = encoder(encoder.tokenizer.batch(table, rows).to(device)).cpu().numpy()
+    if was_training:
+        encoder.train()
+    return out

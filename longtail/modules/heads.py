@@ -1,0 +1,151 @@
+"""Two views of a text: one to be compared with the texts of labels, one for the labels' classifiers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeAlias
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.table import bag_sum, unit
+from longtail.text.tokens import BagTokens, Tokenizer, Tokens
+
+AnyEncoder: TypeAlias = "BagEncoder | ConvolutionEncoder | TransformerEncoder | TextHead"
+
+_FILE = "heads.safetensors"
+
+
+class TextHead(nn.Module):
+    """An encoder, and what makes its vectors comparable: nothing, or the projection g1 of the thesis.
+
+    Args:
+        encoder: text to (B, E) unit rows.
+        projection: D, the width of ``normalise(dropout(tanh(linear(.))))``; 0 for none.
+        generator: draws the start of the projection.
+    """
+
+    def __init__(self, encoder: AnyEncoder, projection: int, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.width: int = projection or encoder.width
+        self.project: nn.Module = nn.Identity()
+        if projection:
+            layers = (_linear(encoder.width, projection, generator), nn.Tanh(), nn.Dropout(0.1))
+            self.project = nn.Sequential(*layers)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of the encoder."""
+        return self.encoder.tokenizer
+
+    def head(self, encoded: Tensor) -> Tensor:
+        """Vectors (B, D) of unit length, from those of the encoder (B, E)."""
+        return encoded if isinstance(self.project, nn.Identity) else unit(self.project(_spread(encoded)))
+
+    def forward(self, text: Tokens) -> Tensor:
+        """Encode B texts as (B, D) rows of unit length."""
+        return self.head(self.encoder(text))
+
+    def save(self, folder: Path) -> None:
+        """Write the encoder; the projection is a part of `TwoHeads.save`."""
+        self.encoder.save(folder)
+
+
+class TwoHeads(nn.Module):
+    """A document is seen twice: as x, to be compared with the texts of labels, and as u, for their classifiers.
+
+    Source: the thesis, section 2.3, where g1 and g2 project the vector of one shared encoder: with a ``projection``
+    that is what this is. Without one, a transformer's vector is x as it is, and u is a linear map of it that starts at
+    the identity; a bag encoder has a second table for u: a table is all that it consists of, and one that serves two
+    losses serves both less well (docs/methods/unidec.md).
+
+    Args:
+        encoder: of documents and labels, E wide.
+        projection: D, the width of both projections; 0 for none.
+        generator: draws their start.
+    """
+
+    def __init__(self, encoder: AnyEncoder, projection: int = 0, *, generator: torch.Generator) -> None:
+        super().__init__()
+        self.text = TextHead(encoder, projection, generator=generator)
+        self.projection = projection
+        self.width = 2 * self.text.width
+        self.table: nn.Parameter | None = None
+        self.project: nn.Module = nn.Identity()
+        if projection:
+            self.project = nn.Sequential(_linear(encoder.width, projection, generator), nn.Dropout(0.1))
+        elif isinstance(encoder, BagEncoder):
+            self.table = nn.Parameter(encoder.table.detach().clone())
+        else:
+            self.project = nn.Linear(encoder.width, encoder.width, bias=False)
+            nn.init.eye_(self.project.weight)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """That of the encoder."""
+        return self.text.tokenizer
+
+    def own_parameters(self) -> list[nn.Parameter]:
+        """What the heads have beside the encoder."""
+        encoder = {id(parameter) for parameter in self.text.encoder.parameters()}
+        return [parameter for parameter in self.parameters() if id(parameter) not in encoder]
+
+    def views(self, documents: Tokens, labels: Tokens, *others: Tokens) -> tuple[Tensor, ...]:
+        """Encode a batch in one pass of the encoder.
+
+        Args:
+            documents: B texts.
+            labels: P texts.
+            others: what is compared with these besides, as the nodes of a graph.
+
+        Returns:
+            x (B, D) and z (P, D) of unit length, and u (B, D), which has unit length too, except under a projection;
+            then the vectors of the others, of unit length.
+        """
+        encoded = self.text.encoder(documents.followed_by(labels, *others))  # (B + P + ..., E)
+        lengths = [len(texts) for texts in (documents, labels, *others)]
+        x, z, *rest = torch.split(self.text.head(encoded), lengths)
+        return x, z, self._for_classifiers(documents, encoded[: len(documents)]), *rest
+
+    def forward(self, text: Tokens) -> Tensor:
+        """Encode B texts as (B, 2 D) rows: x and u side by side, each of unit length."""
+        encoded = self.text.encoder(text)  # (B, E)
+        u = self._for_classifiers(text, encoded)
+        return torch.cat([self.text.head(encoded), unit(u)], dim=1)
+
+    def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
+        if self.table is not None:
+            assert isinstance(text, BagTokens)
+            return unit(bag_sum(self.table, text))
+        u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
+        return u
+
+    def save(self, folder: Path) -> None:
+        """Write what the heads have beside the encoder, into an existing folder."""
+        own = {name: value for name, value in self.state_dict().items() if not name.startswith("text.encoder.")}
+        save_file({name: value.contiguous() for name, value in own.items()}, folder / _FILE)
+
+    @classmethod
+    def load(cls, folder: Path, encoder: AnyEncoder, projection: int) -> TwoHeads:
+        """Put the heads that `save` wrote onto an encoder, in eval mode."""
+        heads = cls(encoder, projection, generator=torch.Generator())
+        shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}
+        heads.load_state_dict(shared | load_file(folder / _FILE))
+        return heads.eval()
+
+
+def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:
+    layer = nn.Linear(width, out)
+    nn.init.xavier_uniform_(layer.weight, generator=generator)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _spread(encoded: Tensor) -> Tensor:
+    """Unit rows with entries of about 1, as a projection with a tanh expects them: times the root of the width."""
+    return encoded * float(encoded.shape[1] ** 0.5)

@@ -1,0 +1,165 @@
+"""The figures of a report: bars from head to tail, accuracy against cost, training curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, TypeAlias
+
+from longtail.report.html import breakable
+from longtail.report.plots import Point, curves, scatter
+from longtail.report.tables import duration, mean, size
+
+_TIMES: dict[float, str] = {0.01: "0.01 s", 0.03: "0.03 s", 0.1: "0.1 s", 0.3: "0.3 s"}
+_TIMES |= {1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 600: "10 min", 1800: "30 min"}
+_TIMES |= {3600: "1 h", 10_800: "3 h", 36_000: "10 h", 108_000: "30 h", 360_000: "100 h"}
+_SIZES = {2.0**power: f"{2 ** (power % 10)} {'KMGT'[power // 10 - 1]}iB" for power in range(10, 50)}
+_NOT_CURVES = {"stage", "epoch", "step", "seconds", "rows_per_second", "pool", "graphs"}
+
+Noted: TypeAlias = Mapping[str, Sequence[tuple[float, Mapping[str, Any]]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """What has a colour and a name on the page: a method by the score that it predicts with, or a score of an only run.
+
+    Attributes:
+        name: shown.
+        row: of ``results.json``.
+        kind: the score kind.
+        colour: from 0.
+    """
+
+    name: str
+    row: Mapping[str, Any]
+    kind: str
+    colour: int
+
+    @property
+    def metrics(self) -> Mapping[str, Any]:
+        """Mean and interval by metric."""
+        found: Mapping[str, Any] = self.row["kinds"][self.kind]
+        return found
+
+
+def bars(series: Sequence[Series], bins: Mapping[str, Sequence[Any]]) -> str:
+    """A panel a bin, a bar a method: recall in the bin, then contributions to P@5 (the thesis, figure 1.3)."""
+    recall = (
+        "Recall at 5 over the test pairs of each bin, in percent. Bins hold equal shares of the training pairs, from "
+        "the most frequent labels to the rarest; unseen labels have none."
+    )
+    share = (
+        "What the hits on each bin's labels contribute to P@5, in percentage points; the bins add up to P@5 (thesis, "
+        "figure 1.3)."
+    )
+    return (
+        f'<p class="note">{recall}</p>{_panels(series, bins, "R@5")}'
+        f'<details><summary>Contributions to P@5</summary><p class="note">{share}</p>'
+        f"{_panels(series, bins, 'P@5')}</details>"
+    )
+
+
+def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric: str) -> str:
+    most = max(max(one.row["bins"][one.kind][metric]) for one in series) or 1.0
+    panels = ""
+    for b, name in enumerate(bins["names"]):
+        frequency = f", {bins['frequency'][b]:,.1f} documents a label" if bins["frequency"][b] else ""
+        rows = ""
+        for one in series:
+            value = one.row["bins"][one.kind][metric][b]
+            fill = f'<div class="fill" style="width:{100 * value / most:.1f}%;--c:var(--s{one.colour % 10})"></div>'
+            label = f'<div class="name" title="{escape(one.name)}">{escape(one.name)}</div>'
+            rows += f'<div class="bar">{label}<div class="track">{fill}</div><div class="value">{value:.1f}</div></div>'
+        title = f"Bin {name}" if name[0].isdigit() else name.capitalize()
+        about = f'<span class="muted"> {bins["labels"][b]:,} labels{frequency}</span>'
+        panels += f'<div class="card"><h3>{title}<br><small>{about}</small></h3>{rows}</div>'
+    return f'<div class="grid">{panels}</div>'
+
+
+def cost_plots(series: Sequence[Series]) -> str:
+    """Two metrics against training time and model size."""
+    metrics = series[0].row["kinds"][series[0].kind]
+    names = ["P@1", "PSP@1" if "PSP@1" in metrics else "R@5"]
+    costs = (("training time", "seconds", _TIMES, duration), ("model size", "model_bytes", _SIZES, size))
+    drawings = ""
+    for name in names:
+        for title, field, ticks, write in costs:
+            points = []
+            for one in series:
+                value = one.row["kinds"][one.kind][name]
+                cost = max(mean([run[field] for run in one.row["runs"]]), 1e-2)
+                points.append(Point(one.name, cost, value["mean"], value["low"], value["high"], one.colour))
+            drawing = scatter(points, ticks=ticks, write=write, cost=title, metric=name)
+            drawings += f'<div class="card"><h3>{name}, in percent, against {title}</h3>{drawing}</div>'
+    note = (
+        "Up and to the left is better. Nothing is both better and cheaper than what the dashed line joins. Vertical "
+        "lines are 95 % intervals; costs are on a logarithmic scale. A dot says what it is when it is pointed at."
+    )
+    return f'<p class="note">{note}</p><div class="grid wide">{drawings}</div>'
+
+
+def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Every number that the runs logged by epoch (loss terms, say), a panel a stage and group.
+
+    Stages of one epoch are left out: they are no curves.
+    """
+    panels = ""
+    for label, log in logs.items():
+        for (stage, group), of in _by_group(log).items():
+            if max(map(len, of.values())) > 1:
+                title = f'{breakable(label)}<br><small class="muted">{escape(f"{stage}: {group}")}</small>'
+                panels += f'<div class="card"><h3>{title}</h3>{curves(of, title="epoch")}</div>'
+    note = '<p class="note">Means of each epoch, of the run with the first seed; in the legends the last ones.</p>'
+    return f'{note}<div class="grid">{panels}</div>' if panels else ""
+
+
+def _by_group(log: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, list[tuple[float, float]]]]:
+    """(epoch, value) pairs by stage and group, then by name."""
+    found: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for line in log:
+        for field, value in line.items():
+            if field in _NOT_CURVES or "epoch" not in line:
+                continue
+            group = "loss" if field == "terms" else field.replace("_", " ")
+            for name, number in (value if isinstance(value, Mapping) else {group: value}).items():
+                if isinstance(number, (int, float)):
+                    of = found.setdefault((line["stage"], group), {})
+                    of.setdefault(name, []).append((line["epoch"], number))
+    return found
+
+
+def graph_curves(noted: Mapping[str, Noted]) -> str:
+    """Weights and kept edges of metadata graphs over epochs, a pair of panels a method.
+
+    Args:
+        noted: what `noted_of_graphs` finds, by method.
+    """
+    panels = ""
+    for label, of in noted.items():
+        weights = {name: [(done, one["weight"]) for done, one in found] for name, found in of.items()}
+        shares = {name: [(done, kept(one)) for done, one in found] for name, found in of.items()}
+        for title, values in (("weights of the loss terms", weights), ("edges kept, in percent", shares)):
+            if max(map(len, values.values())) > 1:
+                heading = f'{breakable(label)}<br><small class="muted">{title}</small>'
+                panels += f'<div class="card"><h3>{heading}</h3>{curves(values, title="epochs done")}</div>'
+    return f'<div class="grid">{panels}</div>' if panels else ""
+
+
+def kept(noted: Mapping[str, Any]) -> float:
+    """The share of a graph's edges that are kept, in percent."""
+    return float(100 * noted["edges"] / max(noted["of"], 1))
+
+
+def noted_of_graphs(log: Sequence[Mapping[str, Any]]) -> Noted:
+    """What a run noted by graph and side: the epochs that were done, and the ``edges`` kept, ``of`` all, ``weight``."""
+    found: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
+    done: dict[str, float] = {}  # epochs by stage
+    for line in log:
+        stage = line.get("stage", "")
+        for name, noted in line.get("graphs", {}).items():
+            of = found.setdefault(name, [])
+            edges = of[0][1]["of"] if of else noted["edges"]  # older logs do not say of how many
+            of.append((done.get(stage, 0.0), {"of": edges, **noted}))
+        done[stage] = line.get("epoch", done.get(stage, 0.0))
+    return found

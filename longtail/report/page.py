@@ -1,0 +1,284 @@
+"""The report: one HTML page that needs nothing else, for a comparison or for a single run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from longtail.compare.methods import short_names
+from longtail.report.figures import (
+    Series,
+    bars,
+    cost_plots,
+    graph_curves,
+    kept,
+    noted_of_graphs,
+    training_curves,
+)
+from longtail.report.html import breakable, cell_of, paragraph, row_of, table_of
+from longtail.report.tables import best_of, differing, duration, half_width, mean, size, unfinished
+
+_CARDS = {"P@1": "first is right", "PSP@5": "tail-weighted", "R@5": "true labels found", "C@5": "distinct labels found"}
+
+
+def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:
+    """The headline of each method; where there is but one method, all its score kinds."""
+    if len(rows) == 1:
+        ((label, row),) = rows.items()
+        names = [kind if len(row["kinds"]) > 1 else label for kind in row["kinds"]]
+        return [Series(name, row, kind, i) for i, (name, kind) in enumerate(zip(names, row["kinds"], strict=True))]
+    return [Series(label, row, row["headline"], i) for i, (label, row) in enumerate(rows.items())]
+
+
+def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]) -> str:
+    """The page.
+
+    Args:
+        results: what ``results.json`` holds.
+        logs: the lines of ``metrics.jsonl`` of a run of each method that has them.
+        shown: what `longtail.report.examples.examples` returns; empty where nothing is done.
+    """
+    names, data = short_names(results["rows"]), results["data"]
+    results = {**results, **{part: _renamed(results[part], names) for part in ("rows", "differences")}}
+    rows, logs = results["rows"], _renamed(logs, names)
+    if shown:
+        shown = {**shown, "methods": [names.get(method, method) for method in shown["methods"]]}
+    sections = {"": _unfinished(results)}
+    if rows:
+        sections |= _sections(results, logs, shown)
+        sections[""] += _names(names)
+    links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in sections if title)
+    only = f": {escape(next(iter(rows)))}" if len(rows) == 1 else ""
+    body = f"<h1>{escape(data['name'])}{only}</h1>{_about(results)}<nav>{links}</nav>"
+    for title, content in sections.items():
+        heading = f'<h2 id="{_anchor(title)}">{title}</h2>' if title else ""
+        body += f"<section>{heading}{content}</section>"
+    style, script = (files("longtail.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
+    embedded = json.dumps(shown, ensure_ascii=False).replace("<", "\\u003c")
+    script = f'<script type="application/json" id="data">{embedded}</script><script>{script}</script>' if shown else ""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(data['name'])}{only}</title><style>{style}</style></head>"
+        f"<body><main>{body}</main>{script}</body></html>\n"
+    )
+
+
+def _renamed(rows: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names[label]: row for label, row in rows.items()}
+
+
+def _names(names: Mapping[str, str]) -> str:
+    """What the methods are whose names on the page are short."""
+    inside = "".join(
+        f'<dt title="{escape(label)}">{escape(name)}</dt><dd>{breakable(label)}</dd>'
+        for label, name in names.items()
+        if name != label
+    )
+    return f'<dl class="names">{inside}</dl>' if inside else ""
+
+
+def _sections(
+    results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]
+) -> dict[str, str]:
+    """What the page says of runs that are done, by title."""
+    rows, series = results["rows"], series_of(results["rows"])
+    sections = {
+        "": _unfinished(results) + _cards(series),
+        "Accuracy": _accuracy(results) + _differences(results),
+        "Head to tail": bars(series, results["bins"]),
+        "Accuracy against cost": cost_plots(series) if len(rows) > 1 else "",
+        "Costs": _costs(rows),
+        "Training": training_curves(logs),
+        "Graphs": _graphs(logs),
+        "Examples": _examples(shown),
+        "How this was made": _provenance(results),
+    }
+    return {title: body for title, body in sections.items() if body}
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(" ", "-")
+
+
+def _about(results: Mapping[str, Any]) -> str:
+    data, machine = results["data"], results["machine"]
+    counts = ("documents", "training documents"), ("test_documents", "test documents"), ("labels", "labels")
+    sizes = ", ".join(f"{data[key]:,} {name}" for key, name in counts)
+    where = f"{machine['processor']}, {machine['cores']} cores, {machine['gpu'] or 'no GPU'}"
+    return f'<p class="muted">{sizes}. {results["date"]}, {escape(where)}.</p>'
+
+
+def _unfinished(results: Mapping[str, Any]) -> str:
+    return "".join(
+        f'<div class="{what}"><b>{escape(label)}</b>, seed {seed}, {what}: {escape(why)}</div>'
+        for what, label, seed, why in unfinished(results)
+    )
+
+
+def _cards(series: Sequence[Series]) -> str:
+    """Who is best at what; of a single run, what it predicts with is worth."""
+    alone = len({id(one.row) for one in series}) == 1
+    among = [one for one in series if one.kind == one.row["headline"]] if alone else series
+    cards = []
+    for name, what in _CARDS.items():
+        if name in series[0].metrics:
+            best = max(among, key=lambda one: one.metrics[name]["mean"])
+            cards.append(_card(f"{name}, {what}", f"{best.metrics[name]['mean']:.1f} %", best))
+    for what, cost, write in (("shortest training", _seconds, duration), ("smallest model", _bytes, size)):
+        least = min(among, key=cost)
+        cards.append(_card(what.split()[1] if alone else what, write(cost(least)), least))
+    return f'<div class="grid small">{"".join(cards)}</div>'
+
+
+def _card(title: str, value: str, of: Series) -> str:
+    return f'<div class="card"><div class="note">{title}</div><div class="big">{value}</div>{_key(of)}</div>'
+
+
+def _key(of: Series) -> str:
+    return f'<div class="who"><span class="key" style="--c:var(--s{of.colour % 10})"></span>{breakable(of.name)}</div>'
+
+
+def _seconds(of: Series) -> float:
+    return mean([run["seconds"] for run in of.row["runs"]])
+
+
+def _bytes(of: Series) -> float:
+    return mean([run["model_bytes"] for run in of.row["runs"]])
+
+
+def _accuracy(results: Mapping[str, Any]) -> str:
+    rows, data = results["rows"], results["data"]
+    best, lines = best_of(rows), []
+    for label, row in rows.items():
+        kinds = row["headline"], *(kind for kind in row["kinds"] if kind != row["headline"])
+        for kind in kinds:
+            of, head = row["kinds"][kind], kind == row["headline"]
+            cells = [
+                cell_of(f"{of[name]['mean']:.2f}", f"±{half_width(of[name]):.2f}", of[name]["mean"] == value, name)
+                for name, value in best.items()
+            ]
+            lines.append(row_of(label if head else "", cells, "head" if head else "other", kind))
+    constants = (
+        "" if data["A"] is None else f" PSP with A = {data['A']:g}, B = {data['B']:g}, N = {data['documents']:,}."
+    )
+    note = (
+        f"Percent on the test split, filtered: {_seeds(rows)}, with half the width of the 95 % interval "
+        "over test documents. Under a method is the score that it predicts with, dimmed are its others; the best of a "
+        f"column is bold.{constants}"
+    )
+    return paragraph(note) + table_of(["method and score", *best], lines)
+
+
+def _seeds(rows: Mapping[str, Any]) -> str:
+    """What the numbers are means of."""
+    counts = sorted({len(row["runs"]) for row in rows.values()})
+    return "one seed" if counts == [1] else f"means over {' or '.join(map(str, counts))} seeds"
+
+
+def _differences(results: Mapping[str, Any]) -> str:
+    if not results["differences"]:
+        return ""
+    names = differing(results["differences"])
+    lines = []
+    for label, of in results["differences"].items():
+        cells = (
+            cell_of(f"{of[n]['mean']:+.2f}", f"±{half_width(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0)
+            for n in names
+        )
+        lines.append(row_of(label, cells))
+    first = breakable(next(iter(results["rows"])))
+    note = f"Against {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the interval."
+    return f"<h3>Differences</h3>{paragraph(note)}{table_of(['method', *names], lines)}"
+
+
+def _costs(rows: Mapping[str, Any]) -> str:
+    on_gpu = any(run["peak_gpu_memory"] for row in rows.values() for run in row["runs"])
+    lines = []
+    for label, row in rows.items():
+        runs, gpu = row["runs"], max(run["peak_gpu_memory"] for run in row["runs"])
+        values = [
+            "" if row["batch"] is None else f"{row['batch']:,}",
+            "" if row["pool"] is None else f"{row['pool']:,.0f}",
+            duration(mean([run["seconds"] for run in runs])),
+            size(max(run["peak_memory"] for run in runs)),
+            *([size(gpu) if gpu else ""] if on_gpu else []),
+            size(mean([run["model_bytes"] for run in runs])),
+            f"{mean([run['milliseconds_a_text'][row['headline']] for run in runs]):.3g} ms",
+        ]
+        lines.append(row_of(label, (f"<td>{value}</td>" for value in values)))
+    gpu_memory = ["GPU memory"] if on_gpu else []
+    header = ["method", "batch", "pool", "training", "peak memory", *gpu_memory, "model", "prediction a text"]
+    note = (
+        f"Each run in a process of its own; {_seeds(rows)}. Batch: documents; pool: labels that they are "
+        "scored against. Prediction: from text to labels, all test documents at once."
+    )
+    return paragraph(note) + table_of(header, lines)
+
+
+def _graphs(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """What bandits and pruning did to the metadata graphs of the runs that have them."""
+    noted = {label: found for label, log in logs.items() if (found := noted_of_graphs(log))}
+    if not noted:
+        return ""
+    lines = []
+    for label, graphs in noted.items():
+        for name, of in graphs.items():
+            (_, first), (_, last) = of[0], of[-1]
+            weights = f"<td>{first['weight']:.3f}</td><td>{last['weight']:.3f}</td>"
+            edges = f"<td>{last['of']:,}</td><td>{last['edges']:,}</td><td>{kept(last):.1f} %</td>"
+            lines.append(row_of(label, [weights, edges], below=name))
+    note = (
+        "A loss term a graph and side draws documents, or labels, to their neighbours in the graph. Its weight is the "
+        "mean of a bandit, which rises where the term helps the task. Pruning drops edges whose ends the encoder finds "
+        "unlike; dropped edges may come back. The last values are those of the last epoch, of the run with the first "
+        "seed."
+    )
+    header = ["method, graph and side", "first weight", "last weight", "edges", "kept at last", "share"]
+    return paragraph(note) + graph_curves(noted) + table_of(header, lines)
+
+
+def _examples(shown: Mapping[str, Any]) -> str:
+    methods = shown["methods"] if shown else []
+    if not methods:
+        return ""
+    note = (
+        "Drawn at random, not picked. True labels that a method found are bold. &times; counts the training documents "
+        'of a label; <span class="unseen">unseen</span> labels have none. Ahead: a higher nDCG@5.'
+    )
+    if len(methods) == 1:
+        return f'<p class="note">{note}</p><div id="documents"></div>'
+    options = [f'<option value="{i}">{escape(name)}</option>' for i, name in enumerate(methods)]
+    last = len(methods) - 1
+    other = "".join(options[:last]) + options[last].replace(" value", " selected value")
+    choose = (
+        f'<label>method<select id="first">{"".join(options)}</select></label>'
+        f'<label>beside<select id="second">{other}</select></label><label>documents<select id="view">'
+        '<option value="random">of all</option><option value="first"></option><option value="second"></option>'
+        "</select></label>"
+    )
+    lines = []
+    for i, name in enumerate(methods):
+        cells = (f"<td>{share:.1f}</td>" if i != j else "<td></td>" for j, share in enumerate(shown["wins"][i]))
+        lines.append(row_of(name, cells))
+    counted = "Percent of the test documents on which the method of a row is ahead of that of a column."
+    table = f"{paragraph(counted)}{table_of(['', *methods], lines)}"
+    wins = f"<details><summary>Wins and losses of all pairs</summary>{table}</details>"
+    return f'<p class="note">{note}</p>{wins}<div class="choose">{choose}</div><div id="documents"></div>'
+
+
+def _provenance(results: Mapping[str, Any]) -> str:
+    runs = [run for row in results["rows"].values() for run in row["runs"]]
+    commands = "".join(f'<code class="line">{escape(run["command"])}</code>' for run in runs)
+    versions = {", ".join(f"{name} {number}" for name, number in run["versions"].items()): None for run in runs}
+    threads = results["machine"]["threads"]
+    hashes = "\n".join(f"{name} {value}" for name, value in results["data"]["hashes"].items())
+    lines = [*versions, f"{threads} thread" + "s" * (threads != 1)]
+    return (
+        f"<h3>Commands</h3><pre>{commands}</pre>"
+        f"<h3>Versions</h3><pre><code>{escape(chr(10).join(lines))}</code></pre>"
+        f"<details><summary>SHA-256 of the data</summary><pre><code>{escape(hashes)}</code></pre></details>"
+    )

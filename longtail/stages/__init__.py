@@ -1,0 +1,1 @@
+"""The paragraphs that recipes share."""

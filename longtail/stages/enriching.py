@@ -1,0 +1,153 @@
+"""Enriched documents while they are learned: what a batch draws, how its documents are encoded, and all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from longtail.batches.batch import Batch
+from longtail.batches.links import LinkedNodes, heaviest_links
+from longtail.data.sparse import CSR
+from longtail.data.texts import Texts, appended
+from longtail.modules.encoders.base import encode_together
+from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
+from longtail.stages.text import Text, cache_of
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import Tokens, token_table
+from longtail.topk import FloatArray, IntArray
+from longtail.train.run import Run
+
+
+class Enriched:
+    """Documents, the nodes that they are linked to, and the enrichment that is trained on them.
+
+    A recipe gives `source` and ``links`` to its `Loader`, asks for the `views` of a batch, and for all `documents` when
+    it clusters them or trains classifiers on them. Without links, a document is what its encoder says.
+
+    Args:
+        text: the encoder, and the tokens of documents and labels.
+        enrichment: bank and combiner; None where the texts of nodes are appended to those of documents, or nothing is
+            done.
+        nodes: the tokens of M nodes; None without an enrichment.
+        most: nodes that a document has at most.
+        bank: whether nodes have vectors of their own; else the encoder encodes them in each step.
+        run: its log says how evenly documents weigh their nodes.
+    """
+
+    def __init__(
+        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, bank: bool, run: Run
+    ) -> None:
+        self.text, self.enrichment, self._nodes, self._most, self._bank = text, enrichment, nodes, most, bank
+        self._run, self._tokens = run, text.documents
+        self.links: LinkedNodes | None = None
+        if nodes is not None:
+            tokens = None if bank else partial(text.encoder.tokenizer.batch, nodes)
+            none = CSR((len(text.documents), len(nodes)), dtype=np.float32)
+            self.links = LinkedNodes(none, most, tokens)
+
+    def fill(self) -> None:
+        """Start the bank at the encoder's vectors of the nodes' texts, or put them there once more."""
+        if self.enrichment is not None and self._nodes is not None:
+            self.enrichment.refill(self.text.embed(self._nodes))
+
+    def source(self, rows: IntArray) -> Tokens:
+        """The tokens of documents, as of now."""
+        return self.text.encoder.tokenizer.batch(self._tokens, rows)
+
+    def link(self, edges: CSR | None, documents: Texts, fields: Sequence[str], nodes: Texts) -> None:
+        """Take the links of the documents; without an enrichment, append the texts of the nodes.
+
+        Args:
+            edges: (N, M); None for none.
+            documents: N texts.
+            fields: that the encoder reads.
+            nodes: M texts.
+        """
+        if edges is None:
+            return
+        if self.links is not None:
+            self.links.renew(edges)
+        else:
+            longer = appended_to(documents, edges, nodes, self._most)
+            self._tokens = token_table(longer, fields, self.text.encoder.tokenizer, cache_of(self._run))
+
+    @property
+    def modules(self) -> dict[str, nn.Module]:
+        """What is trained, by name."""
+        parts: dict[str, nn.Module | None] = {"encoder": self.text.encoder, "enrichment": self.enrichment}
+        return {name: module for name, module in parts.items() if module is not None}
+
+    def groups(self, rate: float, combiner: float, bank: float, *, row_wise: bool) -> list[dict[str, Any]]:
+        """The optimiser's groups: encoder, combiner and bank, each with its learning rate."""
+        groups: list[dict[str, Any]] = [{"params": list(self.text.encoder.parameters()), "lr": rate}]
+        if self.enrichment is not None:
+            groups.append({"params": list(self.enrichment.combiner.parameters()), "lr": combiner})
+            if self._bank:
+                groups.append({"params": [self.enrichment.bank], "lr": bank, "row_wise": row_wise})
+        return [group for group in groups if group["params"]]
+
+    def views(self, b: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Encode a batch in one pass of the encoder.
+
+        Returns:
+            x (B, D) the plain documents, z (P, D) the labels, and (B, D) the enriched documents, all of unit length;
+            and (B,) bool, which documents are linked to nodes, or None where none is.
+        """
+        assert b.labels is not None
+        if self.enrichment is None or b.links is None or not bool((b.links.places >= 0).any()):
+            x, z = encode_together(self.text.encoder, b.documents, b.labels)
+            return x, z, x, None
+        if b.links.nodes is None:
+            x, z = encode_together(self.text.encoder, b.documents, b.labels)
+            nodes = self.enrichment.read(b.links.node_ids)  # (A, D)
+        else:
+            x, z, nodes = encode_together(self.text.encoder, b.documents, b.labels, b.links.nodes)
+        enriched, _ = self.enrichment.combiner(x, nodes, b.links.places)
+        return x, z, enriched, (b.links.places >= 0).any(1)
+
+    def documents(self) -> FloatArray:
+        """All training documents, enriched, (N, D) float32, under the current parameters."""
+        x = self.text.embed(self._tokens)
+        if self.enrichment is None or self.links is None:
+            return x
+        if not self._bank:
+            self.fill()
+        links = self.links.of_every_document()
+        enriched, weights = self.enrichment.enrich(x, links)
+        self._run.log.note(attention_entropy=round(spread(weights, links), 6))
+        return enriched
+
+
+def enriched_documents(
+    text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool, run: Run, seed: int
+) -> Enriched:
+    """Make the enrichment of documents. Its bank is empty until `Enriched.fill`: a resumed run encodes no nodes.
+
+    Args:
+        text: the encoder, and the tokens of documents and labels.
+        nodes: M texts.
+        design: of the combiner; None for no enrichment.
+        most: see `Enriched`.
+        bank: see `Enriched`.
+        run: see `Enriched`.
+        seed: of the combiner.
+    """
+    if design is None:
+        return Enriched(text, None, None, most=most, bank=bank, run=run)
+    table = token_table(nodes, ("title",), text.encoder.tokenizer, cache_of(run))
+    width = text.encoder.width
+    empty = np.zeros((len(nodes), width), np.float32)
+    enrichment = Enrichment(empty, Combiner(width, design, seed=seed)).to(text.device)
+    enrichment.bank.requires_grad_(bank)
+    return Enriched(text, enrichment, table, most=most, bank=bank, run=run)
+
+
+def appended_to(documents: Texts, edges: CSR | None, nodes: Texts, most: int) -> Texts:
+    """Documents with the texts of the nodes that they are linked to behind their titles, ``most`` of them at most."""
+    if edges is None:
+        return documents
+    return appended(documents, heaviest_links(edges, most), nodes.fields["title"])

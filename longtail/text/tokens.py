@@ -1,0 +1,177 @@
+"""Tokens: tables of them, keyed by content, and what an encoder reads of one batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from longtail.data.sparse import gather
+from longtail.data.texts import Texts
+from longtail.errors import BadInput, NotWritten
+from longtail.text.ragged import Ragged
+from longtail.topk import IntArray
+
+Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens")
+
+
+@dataclass(frozen=True, slots=True)
+class PaddedTokens:
+    """B token sequences for a transformer or a convolution, padded to the longest of them.
+
+    Attributes:
+        ids: (B, T) int64.
+        mask: (B, T) bool, False on padding.
+    """
+
+    ids: Tensor
+    mask: Tensor
+
+    @classmethod
+    def of(cls, table: Ragged, rows: IntArray, padding: int = 0) -> PaddedTokens:
+        """Some rows of a token table, with an id on the right of all that are shorter than the longest."""
+        positions, counts = gather(table.offsets, rows)
+        mask = np.arange(counts.max(initial=0)) < counts[:, None]  # (B, T)
+        ids = np.full(mask.shape, padding, np.int64)
+        ids[mask] = table.ids[positions]
+        return cls(torch.from_numpy(ids), torch.from_numpy(mask))
+
+    def __len__(self) -> int:
+        return int(self.ids.shape[0])
+
+    def to(self, device: torch.device) -> PaddedTokens:
+        """The same tokens on a device."""
+        return PaddedTokens(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
+
+    def followed_by(self, *others: Tokens) -> PaddedTokens:
+        """The texts of all, one after the other."""
+        every = _of_one_kind(self, others)
+        width = max(tokens.ids.shape[1] for tokens in every)
+        ids, mask = (
+            torch.cat([pad(side, (0, width - side.shape[1])) for side in sides])
+            for sides in ([tokens.ids for tokens in every], [tokens.mask for tokens in every])
+        )
+        return PaddedTokens(ids, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class BagTokens:
+    """B bags of weighted features out of V.
+
+    Attributes:
+        ids: (F,) int64 feature ids, bag after bag.
+        offsets: (B + 1,) int64; bag b holds ``ids[offsets[b]:offsets[b + 1]]``.
+        weights: (F,) float32.
+    """
+
+    ids: Tensor
+    offsets: Tensor
+    weights: Tensor
+
+    def __len__(self) -> int:
+        return int(self.offsets.shape[0]) - 1
+
+    def to(self, device: torch.device) -> BagTokens:
+        """The same bags on a device."""
+        return BagTokens(*(getattr(self, name).to(device, non_blocking=True) for name in self.__slots__))
+
+    def followed_by(self, *others: Tokens) -> BagTokens:
+        """The bags of all, one after the other."""
+        every = _of_one_kind(self, others)
+        sizes = torch.cat([tokens.offsets.diff() for tokens in every])
+        return BagTokens(
+            torch.cat([tokens.ids for tokens in every]),
+            pad(sizes.cumsum(0), (1, 0)),
+            torch.cat([tokens.weights for tokens in every]),
+        )
+
+    def by_feature(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same the other way round, which bags hold each feature: what the backward pass of a bag encoder reads.
+
+        Returns:
+            features: (U,) int64, the distinct ids, ascending.
+            offsets: (U + 1,) int64; feature u is in ``bags[offsets[u]:offsets[u + 1]]``.
+            bags: (F,) int64, ascending for each feature.
+            weights: (F,) float32, in that order.
+        """
+        ids, order = self.ids.sort(stable=True)
+        features, counts = torch.unique_consecutive(ids, return_counts=True)
+        bags = torch.arange(len(self), device=ids.device).repeat_interleave(self.offsets.diff())
+        return features, pad(counts.cumsum(0), (1, 0)), bags[order], self.weights[order]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorTokens:
+    """B texts that were encoded before: what a classifier on a frozen encoder reads.
+
+    Attributes:
+        values: (B, D) float32.
+    """
+
+    values: Tensor
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def to(self, device: torch.device) -> VectorTokens:
+        """The same vectors on a device."""
+        return VectorTokens(self.values.to(device, non_blocking=True))
+
+    def followed_by(self, *others: Tokens) -> VectorTokens:
+        """The vectors of all, one after the other."""
+        return VectorTokens(torch.cat([tokens.values for tokens in _of_one_kind(self, others)]))
+
+
+def _of_one_kind(first: Kind, others: Sequence[Tokens]) -> list[Kind]:
+    every = [first]
+    for other in others:
+        assert isinstance(other, type(first))
+        every.append(other)
+    return every
+
+
+Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens
+
+
+class Tokenizer(Protocol):
+    """Turns texts into token tables, and rows of a table into tokens of a batch."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the output."""
+
+    def __call__(self, texts: Iterable[str]) -> Ragged:
+        """Tokenise n texts into a table of n rows."""
+
+    def batch(self, table: Ragged, rows: IntArray) -> Tokens:
+        """The tokens of B rows of a table."""
+
+
+def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache: Path | None = None) -> Ragged:
+    """The token table of all texts.
+
+    Args:
+        texts: n texts.
+        fields: which of their fields the encoder reads, joined by a space.
+        tokenizer: makes the tokens.
+        cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once and
+            memory-mapped from then on. None keeps it in memory.
+    """
+    if cache is None:
+        return tokenizer(texts.joined(fields))
+    key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
+    folder = cache / f"tokens-{key[:32]}"
+    if not folder.is_dir():
+        try:
+            tokenizer(texts.joined(fields)).save(folder)
+        except (NotWritten, BadInput):
+            if not folder.is_dir():  # else another process was first, and its table has the same content
+                raise
+    return Ragged.load(folder)

@@ -1,0 +1,1 @@
+"""Other training rows, targets and edges, made of those that are given."""

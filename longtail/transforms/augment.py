@@ -1,0 +1,226 @@
+"""Training rows that are made, not given: Gandalf, its variants, and the augmentations that it is compared with.
+
+An augmentation turns a data set into one with other training rows. Whoever trains on these takes frequencies and
+propensities from the data set as it was; labels, filters, the validation rows and the test split are not touched.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+
+import numpy as np
+
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import CSR, csr
+from longtail.data.split import Split
+from longtail.data.texts import Strings, Texts
+from longtail.errors import BadInput
+from longtail.topk import IntArray
+from longtail.transforms.cooccurrence import related_labels, symmetric, walked_labels
+from longtail.transforms.mixing import label_mixup, mixup, synonyms
+from longtail.transforms.propagation import propagation
+
+Choose: TypeAlias = Literal["random", "tail"]
+Rows: TypeAlias = Literal["all", "surrogate", "sample"]
+
+_BINS = 5  # of equal volume, when tail labels come first
+
+
+def gandalf(
+    dataset: Dataset,
+    *,
+    seed: int,
+    threshold: float = 0.1,
+    labels: int | None = None,
+    choose: Choose = "random",
+    rows: Rows = "all",
+) -> Dataset:
+    """Label texts as training rows, with the labels that they occur with as soft targets. Thesis, eq. 1.4 to 1.6.
+
+    The row of label l has target G_lm / G_ll for label m, with G_lm the number of training documents that have both,
+    where that is above the threshold; so its target for l itself is 1.
+
+    Args:
+        dataset: N training documents and L labels.
+        seed: of what is drawn.
+        threshold: delta, at least 0 and below 1.
+        labels: how many labels become rows; all of them if left out.
+        choose: where these are fewer than all: at random, or tail labels first. For the latter, labels are cut by
+            frequency into five bins of equal volume, and a bin is used up at random before the next (thesis, section
+            1.5).
+        rows: "all" has documents and label rows (the set G of the thesis, table 1.2); "surrogate" has label rows alone
+            (Z); "sample" draws as many rows as there are documents from both (U(G, N)).
+    """
+    _check_threshold(threshold)
+
+    def targets(chosen: IntArray) -> CSR:
+        return related_labels(dataset.train.targets, chosen, threshold=threshold)
+
+    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+
+
+def one_hot(
+    dataset: Dataset, *, seed: int, labels: int | None = None, choose: Choose = "random", rows: Rows = "all"
+) -> Dataset:
+    """Label texts as training rows, each with its own label alone: self-annotation (thesis, table 1.2, Z^1).
+
+    The arguments are those of `gandalf`.
+    """
+
+    def targets(chosen: IntArray) -> CSR:
+        return csr(np.arange(len(chosen)), chosen, (len(chosen), len(dataset.labels)))
+
+    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+
+
+def glas(
+    dataset: Dataset,
+    *,
+    seed: int,
+    threshold: float = 0.1,
+    labels: int | None = None,
+    choose: Choose = "random",
+    rows: Rows = "all",
+) -> Dataset:
+    """Label texts as training rows whose targets are those of the GLaS regulariser. Thesis, eq. 1.9 and section 1.3.2.
+
+    The target is sigma(S_lm), with S the mean of the conditional probabilities in both directions, for pairs whose S is
+    above the threshold. Read to the letter, a pair that never occurs would have the target sigma(0) = 1/2, as would
+    nearly all L^2 pairs; these are left at 0. The other arguments are those of `gandalf`.
+    """
+    _check_threshold(threshold)
+
+    def targets(chosen: IntArray) -> CSR:
+        related = related_labels(dataset.train.targets, chosen, threshold=threshold, strength=symmetric)
+        related.data = 1 / (1 + np.exp(-related.data))
+        return related
+
+    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+
+
+def walk(
+    dataset: Dataset,
+    *,
+    seed: int,
+    threshold: float = 0.1,
+    labels: int | None = None,
+    choose: Choose = "random",
+    rows: Rows = "all",
+) -> Dataset:
+    """Label texts as training rows, with the labels near them on a random walk as soft targets. Thesis, table 1.7.
+
+    The targets are those of `longtail.transforms.cooccurrence.walked_labels`, the arguments those of `gandalf`.
+    """
+    _check_threshold(threshold)
+
+    def targets(chosen: IntArray) -> CSR:
+        return walked_labels(dataset.train.targets, chosen, threshold=threshold)
+
+    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+
+
+AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {
+    "gandalf": gandalf,
+    "one_hot": one_hot,
+    "glas": glas,
+    "walk": walk,
+    "synonyms": synonyms,
+    "mixup": mixup,
+    "label_mixup": label_mixup,
+    "propagation": propagation,
+}
+
+
+def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
+    """A data set with other training rows.
+
+    Args:
+        dataset: after the validation rows were held out.
+        augment: ``none``, or the name of an augmentation with its options: ``gandalf``,
+            ``gandalf:threshold=0.2:labels=10000``. The options are the arguments of the function of that name.
+        seed: of all random numbers.
+
+    Raises:
+        BadInput: there is no such augmentation or option, or a value is not one.
+    """
+    if augment == "none":
+        return dataset
+    name, _, options = augment.partition(":")
+    if name not in AUGMENTATIONS:
+        expected = ", ".join(["none", *AUGMENTATIONS])
+        raise BadInput("--augment", f"expected one of {expected}, found {name}", remedy="choose one of those")
+    transform = AUGMENTATIONS[name]
+    return transform(dataset, seed=seed, **_options(name, transform, options))
+
+
+def _options(name: str, transform: Callable[..., Dataset], text: str) -> dict[str, Any]:
+    """The options in ``key=value:key=value``, of the types that the function declares."""
+    hints = get_type_hints(transform)
+    known = {key: hints[key] for key in inspect.signature(transform).parameters if key not in {"dataset", "seed"}}
+    options: dict[str, Any] = {}
+    for part in filter(None, text.split(":")):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in known:
+            found = f"expected one of the options {', '.join(known)}, found {key!r}"
+            raise BadInput(f"--augment {name}", found, remedy="write options as name:option=value:option=value")
+        options[key] = _value(f"--augment {name}:{key}", known[key], value)
+    return options
+
+
+def _value(where: str, hint: Any, text: str) -> Any:
+    if hint in (Choose, Rows):
+        if text not in get_args(hint):
+            expected = ", ".join(get_args(hint))
+            raise BadInput(where, f"expected one of {expected}, found {text!r}", remedy="choose one of those")
+        return text
+    kind = float if hint is float else int
+    try:
+        value = kind(text)
+    except ValueError:
+        value = -1
+    if not 0 <= value < float("inf"):
+        what = "a number" if kind is float else "an integer"
+        raise BadInput(where, f"expected {what} of at least 0, found {text!r}", remedy="write name:option=value:...")
+    return value
+
+
+def _check_threshold(threshold: float) -> None:
+    if not 0 <= threshold < 1:
+        problem = f"expected at least 0 and below 1, found {threshold:g}"
+        raise BadInput("threshold", problem, remedy="a label's target for itself is 1, and must stay above it")
+
+
+def _with_label_rows(
+    dataset: Dataset,
+    targets: Callable[[IntArray], CSR],
+    labels: int | None,
+    choose: Choose,
+    rows: Rows,
+    seed: int,
+) -> Dataset:
+    """The data set with the texts of some labels as rows behind its documents; the targets are made of label ids."""
+    N, L = len(dataset.train), len(dataset.labels)
+    generator = np.random.default_rng([seed, 0, 0, 0, 3])  # the 3 parts it from what batches draw
+    chosen = _chosen_labels(dataset.train.targets, L if labels is None else min(labels, L), choose, generator)
+    texts = Texts(Strings.of([""] * len(chosen)), dataset.labels.take(chosen).fields)
+    combined = dataset.with_rows(Split(texts, targets(chosen)))
+    if rows == "all":
+        return combined
+    n = N + len(chosen)
+    drawn = np.arange(N, n) if rows == "surrogate" else np.sort(generator.choice(n, N, replace=False))
+    return combined.only_rows(drawn)
+
+
+def _chosen_labels(targets: CSR, count: int, choose: Choose, generator: np.random.Generator) -> IntArray:
+    """``count`` labels, ascending."""
+    L = targets.shape[1]
+    lot = generator.random(L)
+    bins = np.zeros(L, np.int64)
+    if choose == "tail":
+        frequency = np.bincount(targets.indices, minlength=L)
+        order = np.argsort(frequency, kind="stable")
+        volume = np.cumsum(frequency[order])
+        bins[order] = np.ceil(_BINS * volume / max(int(volume[-1]), 1))
+    return np.sort(np.lexsort((lot, bins))[:count])

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.data.dataset import Dataset
+from longtail.data.io.imports import Columns, import_tables
+from longtail.errors import BadInput, MissingExtra
+
+CSV = 'uid,title,labels\n1,"red, ripe\napple",fruit; red\n2,pear,fruit\n3,stone,\n'
+
+
+def put(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def put_lines(path: Path, *records: object) -> Path:
+    return put(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def targets(dataset: Dataset) -> list[list[int]]:
+    return dataset.train.targets.toarray().astype(int).tolist()
+
+
+def titles(dataset: Dataset) -> list[str]:
+    return list(dataset.labels.fields["title"])
+
+
+def test_csv_with_labels_of_its_own(tmp_path: Path) -> None:
+    dataset = import_tables(put(tmp_path / "t.csv", CSV), separator=";", name="mine")
+    assert dataset.name == "mine"
+    assert list(dataset.train.documents.uids) == ["1", "2", "3"]
+    assert list(dataset.train.documents.fields["title"]) == ["red, ripe\napple", "pear", "stone"]
+    assert set(dataset.train.documents.fields) == {"title"}
+    assert titles(dataset) == ["fruit", "red"]
+    assert targets(dataset) == [[1, 1], [1, 0], [0, 0]]
+
+
+def test_labels_of_the_test_table_follow(tmp_path: Path) -> None:
+    train = put_lines(tmp_path / "t.jsonl", {"title": "a", "labels": ["x"]}, {"title": "b", "labels": []})
+    test = put(tmp_path / "s.tsv", 'title\tlabels\nc\t["y", "x"]\n')
+    dataset = import_tables(train, test=test)
+    assert titles(dataset) == ["x", "y"]
+    assert targets(dataset) == [[1, 0], [0, 0]]
+    np.testing.assert_array_equal(dataset.test.targets.toarray(), [[1, 1]])
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "cell", "match"),
+    [
+        ("l.txt", "x\ny\n", ["y"], None),
+        ("l.csv", "title\nx\ny\n", ["y"], None),
+        ("l.csv", "uid,title\n7,x\n9,y\n", [9], None),
+        ("l.csv", "uid,title\n7,x\n9,y\n", ["y"], "title"),
+        ("l.csv", "uid,title\n7,x\n9,y\n", [1], "row"),
+        ("l.txt", "x\ny\n", "[1]", "row"),
+        ("l.jsonl", '{"title": "x"}\n{"title": "y", "content": "z"}\n', 1, "row"),
+    ],
+)
+def test_label_files(tmp_path: Path, file: str, content: str, cell: object, match: str | None) -> None:
+    train = put_lines(tmp_path / "t.jsonl", {"title": "a", "labels": cell})
+    dataset = import_tables(train, labels=put(tmp_path / file, content), match=match)
+    assert titles(dataset) == ["x", "y"]
+    assert targets(dataset) == [[0, 1]]
+
+
+def test_parquet(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"id": [5, 6], "text": ["a", "b"], "more": ["c", None], "y": [["p", "q"], None]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    columns = Columns(title="text", content="more", uid="id", labels="y")
+    dataset = import_tables(tmp_path / "t.parquet", columns=columns)
+    assert list(dataset.train.documents.uids) == ["5", "6"]
+    assert list(dataset.train.documents.fields["content"]) == ["c", ""]
+    assert titles(dataset) == ["p", "q"]
+    assert targets(dataset) == [[1, 1], [0, 0]]
+
+
+def test_long_cells_packed_files_and_other_encodings(tmp_path: Path) -> None:
+    text = "\u00e9" * 200_000
+    path = put(tmp_path / "t.csv.gz", gzip.compress(f'title,labels\n{text},"[""a""]"\n'.encode("latin-1")))
+    dataset = import_tables(path, encoding="latin-1")
+    assert dataset.train.documents.fields["title"][0] == text
+
+
+def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        MissingExtra, match=r"reading Parquet needs the package pyarrow; pip install 'longtail\[parquet\]'"
+    ):
+        import_tables(tmp_path / "t.parquet")
+
+
+HEAD = "title,labels\n"
+BAD_TABLES = {
+    "empty": ("t.csv", "", "t.csv: the file is empty, expected a header; name"),
+    "header alone": ("t.csv", HEAD, "t.csv: holds no record, expected at least 1; write"),
+    "cells": ("t.csv", HEAD + "a,[1]\nb,c,d\n", "t.csv, line 3: expected 2 cells as in the header, found 3; put"),
+    "quotes": ("t.csv", HEAD + '"a"b,c\n', r"t.csv, line 2: is not CSV \(.*\); mend"),
+    "no title": (
+        "t.csv",
+        "text,labels\na,b\n",
+        't.csv, line 2: .* no column "title", the columns are: text, labels; .* --title-column',
+    ),
+    "no labels column": (
+        "t.csv",
+        "title,tags\na,b\n",
+        't.csv, line 2: .* no column "labels", .*: title, tags; .* --labels-column',
+    ),
+    "no label at all": (
+        "t.csv",
+        HEAD + "a,\nb,\n",
+        't.csv: no document has a label: 2 documents, 0 pairs; fill the column "labels"',
+    ),
+    "no separator": (
+        "t.csv",
+        HEAD + "a,x;y\n",
+        "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* --separator ';'",
+    ),
+    "half a list": ("t.csv", HEAD + 'a,"[1, 2"\n', r"t.csv, line 2: expected a JSON list of labels, found '\[1, 2'"),
+    "object": (
+        "t.jsonl",
+        '{"title": "a", "labels": {"x": 1}}\n',
+        "t.jsonl, line 1: expected label ids or texts, found",
+    ),
+    "fraction": (
+        "t.jsonl",
+        '{"title": "a", "labels": [1.5]}\n',
+        "t.jsonl, line 1: expected label ids or texts, found '1.5'; write",
+    ),
+    "empty label": (
+        "t.jsonl",
+        '{"title": "a", "labels": [""]}\n',
+        "t.jsonl, line 1: expected label ids or texts, found ''",
+    ),
+    "title is a list": (
+        "t.jsonl",
+        '{"title": [], "labels": [1]}\n',
+        "t.jsonl, line 1: expected text in column \"title\", found '\\[\\]'; write",
+    ),
+    "content is a list": (
+        "t.jsonl",
+        '{"title": "a", "content": [], "labels": [1]}\n',
+        't.jsonl, line 1: expected text in column "content"',
+    ),
+    "bad JSON": (
+        "t.jsonl",
+        '{"title": "a", "labels": ["x"]}\n{\n',
+        "t.jsonl, line 2: expected one JSON object a line, found '{'",
+    ),
+    "uid twice": (
+        "t.csv",
+        'uid,title,labels\n1,"a\nb",[0]\n2,c,[0]\n1,d,[0]\n',
+        "t.csv, line 5: uid '1' is that of line 3 too; give",
+    ),
+    "encoding": (
+        "t.csv",
+        b"title,labels\np\xe9che,[1]\n",
+        "t.csv, line 2: expected utf-8 text, found byte 0xe9 at position 2; .*latin-1",
+    ),
+    "kind": ("t.xlsx", "x", "t.xlsx: a table of unknown kind, its name ends in '.xlsx'; give a .csv"),
+    "parquet": ("t.parquet", "x", "t.parquet: is not readable as Parquet after 0 rows"),
+    "gzip": ("t.csv.gz", "x", "t.csv.gz: the gzip is broken"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TABLES)
+def test_tables_that_are_wrong(tmp_path: Path, case: str) -> None:
+    name, content, message = BAD_TABLES[case]
+    with pytest.raises(BadInput, match=message):
+        import_tables(put(tmp_path / name, content))
+
+
+BAD_LABELS = {
+    "unknown uid": (
+        "uid,title\n7,x\n",
+        ["x"],
+        None,
+        "t.jsonl, line 1: label 'x' is not one of the 1 uids of l.csv; .* --match title or --match row",
+    ),
+    "unknown title": ("title\nx\n", ["y"], None, "t.jsonl, line 1: label 'y' is not one of the 1 titles of l.csv"),
+    "no such row": ("title\nx\n", [1], "row", "t.jsonl, line 1: label '1' is not a row from 0 to 0 of l.csv"),
+    "title twice": ("title\nx\ny\nx\n", ["x"], None, "l.csv: title 'x' is that of labels 0 and 2; name labels by"),
+    "uid twice": ("uid,title\n7,x\n7,y\n", ["x"], None, "l.csv, line 3: uid '7' is that of line 2 too"),
+    "no labels": ("title\n", ["x"], None, "l.csv: holds no record, expected at least 1"),
+    "no title": ("name\nx\n", ["x"], None, 'l.csv, line 2: there is no column "title"'),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LABELS)
+def test_label_files_that_are_wrong(tmp_path: Path, case: str) -> None:
+    content, cell, match, message = BAD_LABELS[case]
+    train = put_lines(tmp_path / "t.jsonl", {"title": "a", "labels": cell})
+    with pytest.raises(BadInput, match=message):
+        import_tables(train, labels=put(tmp_path / "l.csv", content), match=match)
+
+
+def test_files_that_are_missing(tmp_path: Path) -> None:
+    for name in ("t.csv", "t.jsonl", "t.parquet"):
+        with pytest.raises(BadInput, match=f"{name}: the file is missing; check"):
+            import_tables(tmp_path / name)
+    train = put_lines(tmp_path / "t.jsonl", {"title": "a", "labels": ["x"]})
+    with pytest.raises(BadInput, match=r"l\.txt: the file is empty, expected at least 1 label"):
+        import_tables(train, labels=put(tmp_path / "l.txt", ""))

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.data.holdout import rows_at_random, rows_to_hold_out
+from longtail.data.sparse import CSR, csr, csr_of_lists
+from longtail.errors import BadInput
+
+
+def lost(targets: CSR, out: np.ndarray) -> list[int]:
+    """Labels of the rows held out that no other row has."""
+    dense = targets.toarray() > 0
+    kept = np.ones(len(dense), bool)
+    kept[out] = False
+    return [j for j in range(dense.shape[1]) if dense[out, j].any() and not dense[kept, j].any()]
+
+
+def test_rows_with_a_label_of_their_own_stay_and_rows_without_labels_come_last() -> None:
+    targets = csr_of_lists([[0], [1], [1], [], [0, 2]], 3)  # label 2 is of row 4 alone, so row 4 can keep label 0
+    for seed in range(20):
+        assert rows_to_hold_out(targets, 2, seed).tolist() in ([0, 1], [0, 2])
+        assert 3 not in rows_to_hold_out(targets, 4, seed)
+    assert {rows_to_hold_out(targets, 1, seed)[0] for seed in range(40)} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_label_is_lost_while_it_can_be_helped(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    label = rng.zipf(1.5, 700) % 101
+    targets = csr(rng.integers(0, 293, 700), label, (293, 101))
+    out = rows_to_hold_out(targets, 60, seed)
+    assert len(np.unique(out)) == 60
+    assert (np.diff(out) > 0).all()
+    assert lost(targets, out) == []
+
+
+def test_more_rows_are_held_out_than_can_be_helped() -> None:
+    targets = csr_of_lists([[0], [1], [2]], 3)
+    assert len(rows_to_hold_out(targets, 2, 0)) == 2
+
+
+def test_a_seed_draws_the_same_rows_again() -> None:
+    targets = csr_of_lists([[0]] * 97, 1)
+    np.testing.assert_array_equal(rows_to_hold_out(targets, 11, 3), rows_to_hold_out(targets, 11, 3))
+    assert rows_to_hold_out(targets, 11, 3).tolist() != rows_to_hold_out(targets, 11, 4).tolist()
+
+
+def test_each_row_is_drawn_about_as_often() -> None:
+    targets = csr_of_lists([[0]] * 10, 1)
+    counts = sum(np.bincount(rows_to_hold_out(targets, 3, seed), minlength=10) for seed in range(500))
+    assert counts.min() > 110
+    assert counts.max() < 190
+
+
+@pytest.mark.parametrize("rows", [-1, 0, 3, 4])
+def test_all_or_no_rows_cannot_be_held_out(rows: int) -> None:
+    with pytest.raises(BadInput, match=f"cannot hold {rows} of 3 rows out; give a number from 1 to 2"):
+        rows_to_hold_out(csr_of_lists([[0]] * 3, 1), rows, 0)
+
+
+def test_random_rows_are_a_fair_sample() -> None:
+    counts = sum(np.bincount(rows_at_random(10, 3, seed), minlength=10) for seed in range(500))
+    assert counts.sum() == 1500
+    assert counts.min() > 110  # 150 expected, standard deviation 10
+    assert rows_at_random(5, 5, 0).tolist() == [0, 1, 2, 3, 4]
+    assert rows_at_random(5, 0, 0).tolist() == []

@@ -1,0 +1,119 @@
+"""The report: numbers, JSON and tables at several widths."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from longtail.data.dataset import Propensity
+from longtail.data.sparse import csr_of_lists
+from longtail.errors import LongtailError
+from longtail.evaluate.bins import by_bin, label_bins
+from longtail.evaluate.metrics import evaluate, place
+from longtail.evaluate.propensity import inverse_propensity
+from longtail.evaluate.summary import Report, as_json, bin_table, measure, show
+from longtail.topk import TopK
+
+TRAIN = csr_of_lists([[i % 7, 7 + i % 3] for i in range(67_087)], 10)
+TRUTH = csr_of_lists([[i % 10, (i * i) % 10] for i in range(60)], 10)
+KINDS = ("encoder", "classifier", "fused")
+CONSTANTS = "A 0.55, B 1.5, N 67,087"
+
+
+def tops() -> dict[str, TopK]:
+    generator = np.random.default_rng(0)
+    ids = {kind: np.argsort(generator.random((60, 10)), axis=1)[:, :5] for kind in KINDS}
+    return {kind: TopK(ids[kind], np.zeros((60, 5), np.float32)) for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return measure(tops(), TRUTH, TRAIN, Propensity(0.55, 1.5), headline="fused", generator=np.random.default_rng(1))
+
+
+def printed(report: Report, width: int) -> str:
+    console = Console(width=width, file=io.StringIO())
+    show(report, console)
+    text = console.file.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    return text
+
+
+def test_the_numbers_are_those_of_evaluate(report: Report) -> None:
+    q = inverse_propensity(TRAIN, 0.55, 1.5)
+    for kind, top in tops().items():
+        assert report.kinds[kind] == evaluate(top, TRUTH, inverse_propensity=q)
+        assert {name: it.value for name, it in report.intervals[kind].items()} == report.kinds[kind]
+
+
+def test_json_has_the_documented_form(report: Report) -> None:
+    content = json.loads(json.dumps(as_json(report), allow_nan=False))
+    assert list(content) == ["n", "A", "B", "N", "kinds", "intervals"]
+    assert [content[key] for key in ("n", "A", "B", "N")] == [60, 0.55, 1.5, 67_087]
+    assert list(content["kinds"]) == ["fused", "encoder", "classifier"]
+    names = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG", "R", "C") for k in (1, 3, 5)]
+    assert list(content["kinds"]["fused"]) == names
+    low, high = content["intervals"]["encoder"]["PSP@3"]
+    assert low < content["kinds"]["encoder"]["PSP@3"] < high
+
+
+def test_json_without_intervals_and_constants() -> None:
+    content = as_json(measure(tops(), TRUTH, TRAIN, None, headline="encoder", ks=(2,)))
+    assert list(content) == ["n", "A", "B", "N", "kinds"]
+    assert content["A"] is None
+    assert list(content["kinds"]["encoder"]) == ["P@2", "nDCG@2", "R@2", "C@2"]
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_every_value_its_interval_and_the_constants_are_printed(report: Report, width: int) -> None:
+    lines = printed(report, width).splitlines()
+    for name in report.kinds["fused"]:
+        line = next(line for line in lines if line.split()[:1] == [name])
+        assert line.count("±") == 3
+        assert all(f"{report.kinds[kind][name]:.2f}" in line for kind in KINDS)
+        assert (CONSTANTS in line) == name.startswith("PS")
+    assert lines[1].split() == ["encoder", "classifier", "fused", "*"]
+    assert "…" not in "".join(lines)
+
+
+def test_intervals_give_way_on_a_narrow_terminal(report: Report) -> None:
+    text = printed(report, 62)
+    assert "±" not in text
+    assert "wider terminal" in text
+    assert all(f"{value:.2f}" in text for metrics in report.kinds.values() for value in metrics.values())
+    assert "95 %" not in printed(replace(report, intervals={}), 62)
+
+
+def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
+    text = printed(measure(tops(), TRUTH, TRAIN, None, headline="fused"), 80)
+    assert "PSP@" not in text
+    assert "No PSP: dataset.json gives no propensity constants A and B." in text
+
+
+def test_a_psp_without_its_constants_is_refused(report: Report) -> None:
+    with pytest.raises(LongtailError, match=r"dataset\.json: .*A and B are missing; add \"propensity\"") as caught:
+        replace(report, propensity=None)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_headline_must_be_one_of_the_kinds(report: Report) -> None:
+    with pytest.raises(ValueError, match="headline joint is none of the kinds encoder, classifier, fused"):
+        replace(report, headline="joint")
+
+
+def test_the_table_of_bins() -> None:
+    bins = label_bins(TRAIN)
+    kinds = {kind: by_bin(place(top, TRUTH), bins) for kind, top in tops().items()}
+    console = Console(width=80, file=io.StringIO())
+    console.print(bin_table(bins, kinds, "P@5"))
+    lines = console.file.getvalue().splitlines()
+    tail = next(line for line in lines if line.split()[:2] == ["5", "tail"])
+    assert tail.split()[2] == str(bins.labels[4])
+    assert tail.split()[-1] == f"{kinds['fused']['P@5'][4]:.2f}"
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "".join(lines)

@@ -1,0 +1,175 @@
+"""The combiner by the textbook, what passes through it, and the bank that it reads."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
+
+B, A, D = 5, 7, 6
+DESIGNS = {
+    "published": Design(),
+    "3 heads": Design(heads=3),
+    "sharp, no spectral norm": Design(spectral_norm=False, temperature=0.1),
+    "mean": Design(attention=False),
+}
+
+
+def units(rows: int, seed: int) -> Tensor:
+    return torch.nn.functional.normalize(torch.randn(rows, D, generator=torch.Generator().manual_seed(seed)))
+
+
+X, NODES = units(B, 0), units(A, 1)
+PLACES = torch.tensor([[0, 3, 6], [2, -1, -1], [-1, -1, -1], [5, 1, -1], [4, 3, 2]])
+
+
+@pytest.fixture(params=DESIGNS)
+def combiner(request: pytest.FixtureRequest) -> Combiner:
+    """Each of `DESIGNS`, moved away from its start."""
+    made = Combiner(D, DESIGNS[request.param])
+    with torch.no_grad():
+        for i, parameter in enumerate(made.parameters()):
+            parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)) * 0.3)
+    return made.eval()
+
+
+def textbook(combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    """One document, one head and one node at a time."""
+    design, out, weights = combiner.design, [], torch.zeros(places.shape)
+    heads = design.heads if design.attention else 1
+    width = D // heads
+    for i in range(len(x)):
+        found = [int(place) for place in places[i] if place >= 0]
+        if not found:
+            out.append(x[i])
+            continue
+        pooled = torch.zeros(D)
+        for head in range(heads):
+            part = slice(head * width, (head + 1) * width)
+            if design.attention:
+                query, keys = combiner.of_document(x[i])[part], [combiner.of_nodes(nodes[p])[part] for p in found]
+                logits = [float(query @ key) / (design.temperature or math.sqrt(width)) for key in keys]
+                powers = [math.exp(logit - max(logits)) for logit in logits]
+            else:
+                powers = [1.0] * len(found)
+            for k, place in enumerate(found):
+                share = powers[k] / sum(powers)
+                pooled[part] += share * nodes[place][part]
+                weights[i, k] += share / heads
+        mixed = x[i] + pooled
+        if design.attention:
+            mixed = combiner.norm(x[i] + combiner.out(pooled))
+        out.append(mixed / mixed.norm())
+    return torch.stack(out), weights
+
+
+def test_it_is_the_textbook(combiner: Combiner) -> None:
+    with torch.no_grad():
+        found, expected = combiner(X, NODES, PLACES), textbook(combiner, X, NODES, PLACES)
+    torch.testing.assert_close(found[0], expected[0])
+    torch.testing.assert_close(found[1], expected[1])
+    torch.testing.assert_close(found[1].sum(1), torch.tensor([1.0, 1, 0, 1, 1]))
+
+
+def test_a_document_without_nodes_passes_through_bit_by_bit(combiner: Combiner) -> None:
+    combiner.train()
+    enriched, _ = combiner(X, NODES, PLACES)
+    assert torch.equal(enriched[2], X[2])
+    for places in (torch.full((B, 3), -1), torch.zeros((B, 0), dtype=torch.int64)):
+        enriched, weights = combiner(X, NODES, places)
+        assert enriched is X
+        assert not weights.any()
+
+
+def test_the_order_of_nodes_and_their_padding_do_not_show(combiner: Combiner) -> None:
+    with torch.no_grad():
+        one, _ = combiner(X, NODES, PLACES)
+        order = torch.tensor([4, 2, 6, 1, 0, 5, 3])
+        moved = torch.where(PLACES < 0, -1, order.argsort()[PLACES.clamp(min=0)]).flip(1)
+        other, _ = combiner(X, NODES[order], torch.nn.functional.pad(moved, (0, 2), value=-1))
+    torch.testing.assert_close(one, other)
+
+
+def test_it_starts_near_the_document_and_its_nodes() -> None:
+    """W_d, W_m and W_o are the identity: the mean of nearly equal weights is added to x, then centred."""
+    enriched, weights = Combiner(D, Design()).eval()(X, NODES, PLACES)
+    mixed = X[0] + weights[0] @ NODES[[0, 3, 6]]
+    centred = torch.nn.functional.normalize(mixed - mixed.mean(), dim=0)
+    torch.testing.assert_close(enriched[0], centred, rtol=0, atol=1e-4)
+    assert weights[0].min() > 0.2
+
+
+def test_the_projections_keep_a_spectral_norm_of_one() -> None:
+    combiner = Combiner(D, Design())
+    with torch.no_grad():
+        combiner.of_nodes.parametrizations.weight.original.mul_(7).add_(0.5)  # type: ignore[union-attr,operator]
+        for _ in range(30):
+            combiner(X, NODES, PLACES)
+    norm = torch.linalg.matrix_norm(combiner.of_nodes.weight.detach(), 2)
+    assert float(norm) == pytest.approx(1, abs=1e-3)
+    plain = Combiner(D, Design(spectral_norm=False))
+    assert not hasattr(plain.of_nodes, "parametrizations")
+
+
+def test_the_same_seed_gives_the_same_combiner_and_global_random_numbers_are_left_alone() -> None:
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    one = Combiner(D, Design(), seed=1)
+    assert torch.equal(torch.rand(2), expected)
+    for name, tensor in Combiner(D, Design(), seed=1).state_dict().items():
+        assert torch.equal(tensor, one.state_dict()[name]), name
+
+
+def enrichment(design: Design | None = None) -> Enrichment:
+    return Enrichment(NODES.numpy() * 2, Combiner(D, design or Design())).eval()
+
+
+def test_a_step_touches_the_nodes_of_its_documents_only() -> None:
+    made = enrichment()
+    enriched, _ = made.combiner(X, made.read(torch.tensor([1, 4])), torch.tensor([[0], [1], [-1], [0], [-1]]))
+    enriched.sum().backward()
+    gradient = made.bank.grad
+    assert gradient is not None
+    assert gradient.is_sparse
+    assert gradient.coalesce().indices()[0].tolist() == [1, 4]
+
+
+@pytest.mark.parametrize("block", [1, 2, 100])
+def test_any_number_of_documents_is_enriched_as_a_batch_is(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("longtail.modules.enrichment._BLOCK", block)
+    made = enrichment(Design(dropout=0.5)).train()
+    enriched, weights = made.enrich(X.numpy(), PLACES.numpy())
+    assert made.training
+    with torch.no_grad():
+        expected = made.eval().combiner(X, made.read(torch.arange(A)), PLACES)
+    np.testing.assert_allclose(enriched, expected[0], atol=1e-6)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-6)
+    assert made.enrich(X.numpy()[:0], PLACES.numpy()[:0])[0].shape == (0, D)
+
+
+@pytest.mark.parametrize("design", DESIGNS.values(), ids=DESIGNS)
+def test_saved_and_loaded_it_is_bit_equal(design: Design, tmp_path: Path) -> None:
+    made = enrichment(design)
+    made.save(tmp_path)
+    loaded = Enrichment.load(tmp_path, made.settings())
+    found, expected = (part.enrich(X.numpy(), PLACES.numpy()) for part in (loaded, made))
+    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(found[1], expected[1])
+    assert [path.name for path in tmp_path.iterdir()] == ["enrichment.safetensors"]
+    assert made.settings()["nodes"] == A
+
+
+def test_how_evenly_documents_weigh_their_nodes() -> None:
+    links = np.array([[4, 5], [3, -1], [-1, -1], [1, 2]])
+    even = np.array([[0.5, 0.5], [1, 0], [0, 0], [0.5, 0.5]], np.float32)
+    assert spread(even, links) == pytest.approx(1)
+    assert spread(np.array([[1, 0], [1, 0], [0, 0], [0, 1]], np.float32), links) == pytest.approx(0)
+    assert spread(np.array([[1, 0], [1, 0], [0, 0], [0.5, 0.5]], np.float32), links) == pytest.approx(0.5)
+    assert math.isnan(spread(even[1:3], links[1:3]))

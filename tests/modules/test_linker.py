@@ -1,0 +1,69 @@
+"""Where a document gets its nodes from, and what becomes of both."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from longtail.data.texts import Texts
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.enrichment import Combiner, Design, Enrichment
+from longtail.modules.linker import Linked, with_one
+from longtail.text.bag import BagTokenizer
+from longtail.topk import FloatArray, IntArray, TopK
+
+TEXTS = Texts.of(["red fish", "blue bird", "one"])
+X = np.eye(3, 4, dtype=np.float32)
+LINKS = np.array([[1, 0], [-1, -1], [2, -1]])
+
+
+def encoder() -> BagEncoder:
+    return BagEncoder(BagTokenizer.fit(["red fish", "blue bird"]), 4, generator=torch.Generator())
+
+
+class Told:
+    """A linker that says what it was asked."""
+
+    def __init__(self, own: BagEncoder) -> None:
+        self.encoder, self.labels = own, Texts.of(["water", "air", "number"])
+        self.asked: list[FloatArray] = []
+
+    def encode(self, texts: Texts) -> FloatArray:
+        return np.full((len(texts), 5), 7, np.float32)
+
+    def search(self, vectors: FloatArray, k: int) -> TopK:
+        self.asked.append(vectors)
+        ids: IntArray = np.tile(np.arange(k), (len(vectors), 1))
+        return TopK(ids, np.ones(ids.shape, np.float32))
+
+    def save(self, folder: Path, *, encoder: bool = True) -> None:
+        raise AssertionError("nothing is saved here")
+
+
+def test_a_linker_with_an_encoder_of_its_own_encodes_and_one_that_shares_it_does_not() -> None:
+    of_model, linker = encoder(), Told(encoder())
+    assert Linked(linker, 2, None).find(TEXTS, X, of_model).ids.tolist() == [[0, 1]] * 3
+    assert (linker.asked[-1] == 7).all()
+    Linked(linker, 2, None).find(TEXTS, X, linker.encoder)
+    np.testing.assert_array_equal(linker.asked[-1], with_one(X))
+    assert with_one(X).tolist() == [[1, 0, 0, 0, 1], [0, 1, 0, 0, 1], [0, 0, 1, 0, 1]]
+
+
+def test_without_an_enrichment_the_texts_of_nodes_are_appended() -> None:
+    seen: list[str] = []
+
+    def embed(texts: Texts) -> FloatArray:
+        seen.extend(texts.fields["title"])
+        return X
+
+    Linked(Told(encoder()), 2, None).enrich(TEXTS, X, LINKS, embed)
+    assert seen == ["red fish air water", "blue bird", "one number"]
+
+
+def test_with_one_the_bank_is_read() -> None:
+    enrichment = Enrichment(np.eye(3, 4, dtype=np.float32)[::-1].copy(), Combiner(4, Design(attention=False))).eval()
+    found = Linked(Told(encoder()), 2, enrichment).enrich(TEXTS, X, LINKS, lambda _: X)
+    expected = np.stack([X[0] + (X[1] + X[2]) / 2, X[1], X[2] + X[0]])
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)

@@ -1,0 +1,166 @@
+"""Reading a table by rows: values and gradients are those of dense torch, and gradients hold the rows read, no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from longtail.modules.table import bag_sum, rows, unit
+from longtail.text.bag import BagTokenizer
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import BagTokens
+
+V, D = 11, 5
+
+
+def bags(seed: int, lengths: Sequence[int] = (3, 0, 7, 1, 2)) -> BagTokens:
+    """Bags of distinct features out of V, float64 weights; the second bag is empty."""
+    rng = np.random.default_rng(seed)
+    ids = [np.zeros(0, np.int64), *(rng.permutation(V)[:length] for length in lengths)]
+    table = Ragged(
+        np.concatenate(ids).astype(np.int32),
+        np.cumsum([0, *lengths], dtype=np.int64),
+        rng.normal(size=sum(lengths)).astype(np.float32),
+    )
+    tokens = BagTokenizer((), np.zeros(0, np.float32), 0).batch(table, np.arange(len(lengths)))
+    arrays = (getattr(tokens, name) for name in tokens.__slots__)
+    return BagTokens(*(a.double() if a.is_floating_point() else a for a in arrays))
+
+
+def table(seed: int = 0) -> Tensor:
+    return torch.randn(V, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def dense_bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
+    """The matrix of weights times the table, with loops."""
+    matrix = torch.zeros(len(tokens), len(table), dtype=table.dtype)
+    for bag in range(len(tokens)):
+        for at in range(int(tokens.offsets[bag]), int(tokens.offsets[bag + 1])):
+            matrix[bag, tokens.ids[at]] += tokens.weights[at]
+    return matrix @ table
+
+
+def some_loss(x: Tensor) -> Tensor:
+    """Another weight for each place, and not linear."""
+    return (x.sin() * torch.arange(1, x.numel() + 1, dtype=x.dtype).view_as(x)).sum()
+
+
+def both_gradients(fast: Callable[[Tensor], Tensor], dense: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+    """Compare values; return the sparse and the dense gradient."""
+    sparse_table, dense_table = table(), table()
+    fast_value, dense_value = fast(sparse_table), dense(dense_table)
+    torch.testing.assert_close(fast_value, dense_value, rtol=1e-12, atol=1e-12)
+    some_loss(fast_value).backward()
+    some_loss(dense_value).backward()
+    assert sparse_table.grad is not None
+    assert dense_table.grad is not None
+    return sparse_table.grad, dense_table.grad
+
+
+def test_bag_sum_by_hand() -> None:
+    """Features are worth 10, 20 and 30; the bags hold 2 x the first and 1 x the last, nothing, and 3 x the last."""
+    tokens = BagTokens(
+        ids=torch.tensor([0, 2, 2]),
+        offsets=torch.tensor([0, 2, 2, 3]),
+        weights=torch.tensor([2.0, 1.0, 3.0]),
+    )
+    values = torch.tensor([[10.0], [20.0], [30.0]], requires_grad=True)
+    out = bag_sum(values, tokens)
+    assert out.tolist() == [[50.0], [0.0], [90.0]]
+    out.backward(torch.tensor([[1.0], [100.0], [10000.0]]))
+    assert values.grad is not None
+    assert values.grad.coalesce().indices().tolist() == [[0, 2]]
+    assert values.grad.to_dense().tolist() == [[2.0], [0.0], [30001.0]]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_bag_sum_is_a_matrix_product(seed: int) -> None:
+    tokens = bags(seed)
+    sparse, dense = both_gradients(lambda t: bag_sum(t, tokens), lambda t: dense_bag_sum(t, tokens))
+    assert sparse.is_sparse
+    torch.testing.assert_close(sparse.to_dense(), dense, rtol=1e-12, atol=1e-12)
+
+
+def test_rows_is_indexing() -> None:
+    ids = torch.tensor([1, 4, 10])
+    sparse, dense = both_gradients(lambda t: rows(t, ids), lambda t: t[ids])
+    assert sparse.is_sparse
+    torch.testing.assert_close(sparse.to_dense(), dense, rtol=0, atol=0)
+
+
+def test_gradients_hold_each_row_that_was_read_once_and_in_order() -> None:
+    """Uncoalesced by its flag (autograd drops it), but not in fact: the optimiser need not sort."""
+    tokens, ids = bags(0), torch.tensor([1, 4, 10])
+    for read, expected in ((lambda t: bag_sum(t, tokens), tokens.ids.unique()), (lambda t: rows(t, ids), ids)):
+        parameter = table()
+        some_loss(read(parameter)).backward()
+        assert parameter.grad is not None
+        assert torch.equal(parameter.grad._indices()[0], expected)
+
+
+def test_one_table_read_from_two_sides_has_the_sum_of_both_gradients() -> None:
+    """As documents and labels do; some features occur on both sides, some on one."""
+    left, right, ids = bags(3), bags(4, (2, 2, 0, 1)), torch.tensor([0, 5, 6, 7])
+    sparse, dense = both_gradients(
+        lambda t: unit(bag_sum(t, left)) @ (bag_sum(t, right) + rows(t, ids)).T,
+        lambda t: normalize(dense_bag_sum(t, left)) @ (dense_bag_sum(t, right) + t[ids]).T,
+    )
+    torch.testing.assert_close(sparse.to_dense(), dense, rtol=1e-10, atol=1e-10)
+    indices = sparse._indices()[0]
+    assert (indices.diff() > 0).all()
+
+
+def test_no_bags_and_no_rows() -> None:
+    parameter = table()
+    empty = bags(0, ())
+    assert bag_sum(parameter, empty).shape == (0, D)
+    all_empty = bags(0, (0, 0))
+    out = bag_sum(parameter, all_empty)
+    assert out.tolist() == [[0.0] * D] * 2
+    (out.sum() + rows(parameter, torch.zeros(0, dtype=torch.int64)).sum()).backward()
+    assert parameter.grad is not None
+    assert parameter.grad._nnz() == 0
+
+
+def test_without_gradients_the_numbers_are_the_same() -> None:
+    parameter, tokens = table(), bags(0)
+    with_gradient = bag_sum(parameter, tokens)
+    units = unit(with_gradient)
+    with torch.no_grad():
+        torch.testing.assert_close(bag_sum(parameter, tokens), with_gradient.detach(), rtol=0, atol=0)
+        torch.testing.assert_close(unit(with_gradient), units.detach(), rtol=0, atol=0)
+    assert with_gradient.requires_grad
+    assert units.requires_grad
+
+
+def test_unit_is_normalize() -> None:
+    x = torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    y = x.detach().clone().requires_grad_()
+    some_loss(unit(x)).backward()
+    some_loss(normalize(y)).backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    torch.testing.assert_close(unit(x), normalize(y), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(x.grad, y.grad, rtol=1e-12, atol=1e-12)
+    assert torch.autograd.gradcheck(unit, (x,))
+
+
+def test_unit_of_a_zero_row_is_zero_and_passes_its_gradient_on() -> None:
+    x = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
+    y = unit(x)
+    torch.testing.assert_close(y, torch.tensor([[0.0, 0.0], [0.6, 0.8]]))
+    y.backward(torch.tensor([[7.0, -2.0], [3.0, 4.0]]))
+    assert x.grad is not None
+    assert x.grad[0].tolist() == [7.0, -2.0]
+    torch.testing.assert_close(x.grad[1], torch.zeros(2), rtol=0, atol=1e-6)  # along the row itself: no way to go
+
+
+@pytest.mark.parametrize("length", [1e-12, 1e12])
+def test_unit_of_tiny_and_of_huge_rows(length: float) -> None:
+    x = torch.tensor([[0.6, 0.8]]) * length
+    torch.testing.assert_close(unit(x), torch.tensor([[0.6, 0.8]]))

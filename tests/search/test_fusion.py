@@ -1,0 +1,231 @@
+"""Fusing encoder and classifier: candidates by hand, one search for the fused score, and what is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from longtail.data.sparse import csr_of_lists
+from longtail.search.fusion import Candidates, Fusion, learn_fusion
+from longtail.topk import FloatArray, IntArray, TopK, rank
+
+
+def unit(*shape: int, seed: int) -> FloatArray:
+    rows = np.random.default_rng(seed).normal(size=shape)
+    return (rows / np.linalg.norm(rows, axis=-1, keepdims=True)).astype(np.float32)
+
+
+def fusion(frequency: IntArray, seed: int = 0) -> Fusion:
+    return Fusion(np.random.default_rng(seed).normal(size=(3, 3)), frequency)
+
+
+def precision(scores: FloatArray, candidates: Candidates, k: int = 1) -> float:
+    """P@k of scored candidates, with loops."""
+    ids = rank(candidates.ids, scores, k).ids
+    truth = [set(row[true].tolist()) for row, true in zip(candidates.ids, candidates.truth, strict=True)]
+    return sum(label in truth[i] for i, row in enumerate(ids) for label in row.tolist()) / (k * len(ids))
+
+
+def alone(candidates: Candidates, *, encoder: bool) -> FloatArray:
+    scores = candidates.scores[0 if encoder else 1]
+    return np.where(candidates.ids < 0, -np.inf, scores).astype(np.float32)
+
+
+def test_candidates_of_two_searches_by_hand() -> None:
+    """Label l has place l in every vector; the classifiers are ten times as long."""
+    tops = (
+        TopK(np.array([[2, 0], [1, -1]]), np.zeros((2, 2), np.float32)),
+        TopK(np.array([[3, 2], [0, 3]]), np.zeros((2, 2), np.float32)),
+    )
+    queries = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]], np.float32)
+    table = np.eye(4, dtype=np.float32)
+    found = Candidates.of(tops, (queries, queries), (table, 10 * table), csr_of_lists([[2, 1], [3]], 4))
+    expected = [
+        {0: (0.1, 1.0, False), 2: (0.3, 3.0, True), 3: (0.4, 4.0, False)},
+        {0: (0.5, 5.0, False), 1: (0.6, 6.0, False), 3: (0.8, 8.0, True)},
+    ]
+    for i, labels in enumerate(expected):
+        places = np.flatnonzero(found.ids[i] >= 0)
+        assert sorted(found.ids[i][places].tolist()) == sorted(labels)
+        for place in places:
+            encoder, classifier, true = labels[int(found.ids[i, place])]
+            assert found.scores[0, i, place] == pytest.approx(encoder)
+            assert found.scores[1, i, place] == pytest.approx(classifier)
+            assert bool(found.truth[i, place]) == true
+        assert not found.truth[i][found.ids[i] < 0].any()
+
+
+def test_how_many_labels_are_candidates_by_hand() -> None:
+    found = Candidates(np.array([[-1, 2, 5], [-1, -1, 7]]), np.zeros((1, 2, 3)), np.zeros((2, 3), bool))
+    assert found.cover(np.array([[5, 7], [7, -1]])) == pytest.approx(2 / 3), "7 is a candidate of the second alone"
+    assert found.cover(np.full((2, 2), -1)) == 1
+
+
+def test_pair_scores_do_not_depend_on_the_number_of_documents() -> None:
+    n, L, D = 300, 11, 5
+    queries, tables = unit(n, D, seed=0), (unit(L, D, seed=1), unit(L, D, seed=2))
+    top = rank(np.broadcast_to(np.arange(L), (n, L)), queries @ tables[0].T, 4)
+    found = Candidates.of((top, top), (queries, queries), tables, csr_of_lists([[]] * n, L))
+    rows = np.arange(n)[:, None]
+    there = found.ids >= 0
+    assert there.sum() == n * 4
+    for scores, table in zip(found.scores, tables, strict=True):
+        np.testing.assert_allclose(scores[there], (queries @ table.T)[rows, found.ids][there], rtol=1e-4, atol=1e-6)
+
+
+def test_weights_of_a_label_by_hand() -> None:
+    """Label 0 has no training points, label 1 has 6: ln(1 + 6)."""
+    made = Fusion(np.array([[1, 10, 100], [2, 20, 200], [3, 30, 300.0]]), np.array([0, 6]))
+    grown = np.log(7)
+    expected = [[101, 1 + 10 * grown], [202, 2 + 20 * grown], [303, 3 + 30 * grown]]
+    np.testing.assert_allclose(made.of_labels(), expected, rtol=1e-6)
+
+
+def test_searching_the_fused_table_is_fusing_the_scores_of_pairs() -> None:
+    """Two scorers that read other columns of a document, as two heads do, and two that read the same."""
+    n, L, D = 13, 37, 6
+    made = fusion(np.random.default_rng(0).integers(0, 5, size=L) ** 2)
+    vectors, encoder, classifier = unit(n, 2 * D, seed=1), unit(L, D, seed=2), unit(L, D, seed=3)
+    every = np.broadcast_to(np.arange(L), (n, L))
+    for columns in (slice(D, 2 * D), slice(0, D)):
+        scores = np.stack([vectors[:, :D] @ encoder.T, vectors[:, columns] @ classifier.T])
+        pairs = made(Candidates(every, scores, np.zeros((n, L), bool)))
+        table = made.table([(encoder, slice(0, D)), (classifier, columns)], 2 * D)
+        assert table.dtype == np.float32
+        assert table.shape == (L, 2 * D + 1)
+        by_table = np.pad(vectors, ((0, 0), (0, 1)), constant_values=1) @ table.T
+        np.testing.assert_allclose(by_table, pairs, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(rank(every, by_table, 5).ids, rank(every, pairs, 5).ids)
+
+
+def test_a_bias_of_the_classifiers_adds_to_that_of_the_fusion() -> None:
+    """Classifiers (w, bias) read the document's columns and the 1 at its end, where c is put too."""
+    made = Fusion(np.array([[2.0, 0, 0], [3, 0, 0], [5, 0, 0]]), np.array([1, 1]))
+    encoder, classifier = np.array([[1], [10]], np.float32), np.array([[1, 7], [10, 70]], np.float32)
+    table = made.table([(encoder, slice(0, 1)), (classifier, slice(1, 3))], 2)
+    assert table.tolist() == [[2, 3, 3 * 7 + 5], [20, 30, 3 * 70 + 5]]
+
+
+def test_where_there_is_no_candidate_the_score_is_minus_infinity() -> None:
+    ids = np.array([[1, -1], [-1, -1]])
+    ones = np.ones((2, 2), np.float32)
+    scores = fusion(np.array([3, 4]))(Candidates(ids, np.stack([ones, ones]), np.zeros((2, 2), bool)))
+    assert np.isfinite(scores).tolist() == [[True, False], [False, False]]
+
+
+def simulated(
+    seed: int, encoder: tuple[float, float], classifier: tuple[float, float], n: int = 400
+) -> tuple[Candidates, IntArray]:
+    """Candidates of labels of which half have no training points.
+
+    Args:
+        seed: of all.
+        encoder: how strongly the encoder's score shows what is true, for labels without and with training points.
+        classifier: the same for the classifier.
+        n: documents, 20 candidates each.
+    """
+    rng = np.random.default_rng(seed)
+    L = 60
+    frequency = np.where(np.arange(L) % 2 == 0, 0, rng.integers(1, 50, size=L))
+    ids = np.stack([np.sort(rng.permutation(L)[:20]) for _ in range(n)])
+    truth = rng.random((n, 20)) < 0.1
+    seen = (frequency[ids] > 0).astype(int)
+    scores = [0.1 * (np.asarray(shows)[seen] * truth + rng.normal(size=(n, 20))) for shows in (encoder, classifier)]
+    return Candidates(ids, np.stack(scores).astype(np.float32), truth), frequency
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("encoder", "classifier"),
+    [((1, 1), (1, 1)), ((2, 2), (0, 4)), ((3, 0), (0, 3)), ((0, 0), (3, 3)), ((3, 3), (0, 0)), ((0, 0), (0, 0))],
+)
+def test_what_is_learned_is_as_good_as_the_better_part(
+    encoder: tuple[float, float], classifier: tuple[float, float], seed: int
+) -> None:
+    candidates, frequency = simulated(seed, encoder, classifier)
+    learned = learn_fusion(candidates, frequency)(candidates)
+
+    def mean(scores: FloatArray) -> float:
+        return float(np.mean([precision(scores, candidates, k) for k in (1, 3, 5)]))
+
+    best = max(mean(alone(candidates, encoder=True)), mean(alone(candidates, encoder=False)))
+    assert mean(learned) >= best
+
+
+def test_two_scores_that_know_different_things_do_better_together() -> None:
+    """As the sum of two equally good scores does; learned on some documents, shown on others."""
+    candidates, frequency = simulated(0, (2, 2), (2, 2), n=800)
+    learned, others = learn_fusion(candidates.fold(0), frequency), candidates.fold(1)
+    fused = precision(learned(others), others)
+    assert fused > 1.1 * max(precision(alone(others, encoder=part), others) for part in (True, False))
+    total = others.scores.sum(0)
+    assert fused > 0.95 * precision(total, others)
+
+
+def test_the_weights_follow_the_frequency_of_a_label() -> None:
+    """The encoder knows the labels without training points, the classifier the others: no fixed mix does as well."""
+    candidates, frequency = simulated(0, (3, 0), (0, 3), n=800)
+    learned, others = learn_fusion(candidates.fold(0), frequency), candidates.fold(1)
+    a, b, _ = learned.of_labels()
+    assert a[frequency == 0].min() > 5 * abs(b[frequency == 0]).max()
+    assert b[frequency > 0].mean() > 5 * abs(a[frequency > 0].mean())
+    mixes = [
+        (mix * others.scores[0] + (1 - mix) * others.scores[1]).astype(np.float32) for mix in np.linspace(0, 1, 21)
+    ]
+    assert precision(learned(others), others) > 1.1 * max(precision(mix, others) for mix in mixes)
+
+
+def test_what_is_learned_has_the_least_cross_entropy() -> None:
+    """Document by document, where some have no true candidate, and some fewer candidates than others."""
+    candidates, frequency = simulated(0, (2, 1), (1, 2))
+    candidates.ids[::3, 15:] = -1
+    candidates.truth[candidates.ids < 0] = False
+    candidates.truth[::5] = False
+    fusion = learn_fusion(candidates, frequency)
+    assert np.count_nonzero(fusion.weights) == fusion.weights.size, "one of the scores alone is no test"
+
+    weights = torch.from_numpy(fusion.weights).requires_grad_()
+    total = 1e-6 * weights.square().sum()
+    for i, (ids, truth) in enumerate(zip(candidates.ids, candidates.truth, strict=True)):
+        if truth.any():
+            f = torch.from_numpy(frequency[ids[ids >= 0]]).double()
+            a, b, c = weights @ torch.stack([torch.ones_like(f), f.log1p(), (f == 0).double()])
+            first, second = torch.from_numpy(candidates.scores[:, i, ids >= 0]).double()
+            logits = a * first + b * second + c
+            total = total - logits.log_softmax(0)[torch.from_numpy(truth[ids >= 0])].mean() / len(candidates.ids)
+    (gradient,) = torch.autograd.grad(total, weights)
+    assert gradient.abs().max() < 2e-6
+
+
+@pytest.mark.parametrize("perfect", ["encoder", "classifier"])
+def test_noise_beside_a_perfect_score_does_no_harm(perfect: str) -> None:
+    candidates, frequency = simulated(0, (0, 0), (0, 0))
+    right, noise = candidates.truth.astype(np.float32), candidates.scores[0] * 1000
+    scores = (right, noise) if perfect == "encoder" else (noise, right)
+    candidates = Candidates(candidates.ids, np.stack(scores), candidates.truth)
+    learned = learn_fusion(candidates, frequency)
+    assert precision(learned(candidates), candidates) == precision(right, candidates)
+
+
+@pytest.mark.parametrize(("documents", "better"), [([0, 1, 2], 0), ([1, 2, 3], 1)])
+def test_a_mix_that_does_not_carry_over_is_left_for_the_better_part(documents: list[int], better: int) -> None:
+    """The encoder is right about even documents and the classifier about odd ones: each fold teaches the wrong part."""
+    ids = np.tile(np.arange(2), (3, 1))
+    truth = np.tile([True, False], (3, 1))
+    encoder = np.array([[1, -1] if document % 2 == 0 else [-1, 1] for document in documents], np.float32)
+    learned = learn_fusion(Candidates(ids, np.stack([encoder, -encoder]), truth), np.array([5, 5]))
+    expected = np.zeros((3, 3))
+    expected[better, 0] = 1
+    np.testing.assert_array_equal(learned.weights, expected)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_nothing_to_learn_from_leaves_the_encoder(n: int) -> None:
+    ids = np.tile(np.arange(3), (n, 1))
+    scores = np.random.default_rng(0).random((2, n, 3)).astype(np.float32)
+    truth = np.zeros((n, 3), bool)
+    if n == 1:
+        truth[:] = True
+    learned = learn_fusion(Candidates(ids, scores, truth), np.array([0, 1, 2]))
+    np.testing.assert_array_equal(learned.weights, [[1, 0, 0], [0, 0, 0], [0, 0, 0]])

@@ -1,0 +1,95 @@
+"""A few queries are screened in 8 bits: the ranking is that of a full search, whatever the vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from longtail.search.exact import Exact
+from longtail.search.int8 import FEW, LARGE, Screen, can_screen
+from longtail.topk import FloatArray, rank
+
+LABELS = LARGE + 77
+
+
+def real(rows: int, width: int, seed: int) -> FloatArray:
+    return np.random.default_rng(seed).normal(size=(rows, width)).astype(np.float32)
+
+
+def whole(rows: int, width: int, seed: int, most: int) -> FloatArray:
+    return np.random.default_rng(seed).integers(-most, most + 1, (rows, width)).astype(np.float32)
+
+
+@pytest.mark.parametrize("queries", range(1, FEW + 1))
+@pytest.mark.parametrize("most", [0, 1, 9, 200])
+@pytest.mark.parametrize("k", [1, 5, LABELS // 16])
+def test_the_ranking_is_that_of_a_full_sort_ties_included(k: int, most: int, queries: int) -> None:
+    table, asked = whole(LABELS, 21, 0, most), whole(queries, 21, 1, most)
+    found = Exact(table).search(asked, k)
+    scores = asked @ table.T  # exact in float32: every order of summing gives the same
+    expected = rank(np.broadcast_to(np.arange(LABELS), scores.shape), scores, k)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("width", [1, 15, 16, 256, 513])
+@pytest.mark.parametrize("spread", [0.0, 3.0, 12.0])
+def test_one_query_finds_what_many_find(width: int, spread: float) -> None:
+    lengths = np.exp(spread * real(LABELS, 1, 5)).astype(np.float32)  # some labels are far longer than others
+    table, queries = real(LABELS, width, 2) * lengths, real(40, width, 3)
+    index = Exact(table)
+    together = index.search(queries, 10)
+    for i in range(len(queries)):
+        alone = index.search(queries[i : i + 1], 10)
+        np.testing.assert_array_equal(alone.ids[0], together.ids[i])
+        np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-4, atol=1e-4 * lengths.max())
+
+
+@pytest.mark.parametrize("k", [1, 5, 20])
+def test_the_candidates_are_few_and_hold_the_best(k: int) -> None:
+    table, queries = torch.from_numpy(real(LABELS, 256, 0)), torch.from_numpy(real(30, 256, 1))
+    screen, counts = Screen(table), []
+    for i in range(len(queries)):
+        query = queries[i : i + 1]
+        found = screen.candidates(query, k)
+        assert set((query @ table.T).topk(k).indices[0].tolist()) <= set(found.tolist())
+        counts.append(len(found))
+    assert np.median(counts) < 3 * k + 20
+
+
+def test_rows_that_one_number_rules_lose_nothing() -> None:
+    """Eight bits of such a row say nothing of its other numbers, which here decide."""
+    table = real(LABELS, 64, 0)
+    table[:, 0] = 1e4
+    query = np.concatenate([[0.0], real(1, 63, 1)[0]]).astype(np.float32)[None]
+    best = np.argsort(-(table @ query[0]), kind="stable")[:10]
+    assert Exact(table).search(query, 10).ids[0].tolist() == best.tolist()
+
+
+def test_a_query_of_zeros_and_labels_of_zeros() -> None:
+    table = real(LABELS, 32, 0)
+    table[::2] = 0
+    assert Exact(table).search(np.zeros((1, 32)), 4).ids.tolist() == [[0, 1, 2, 3]]
+    assert Exact(0 * table).search(real(1, 32, 1), 4).ids.tolist() == [[0, 1, 2, 3]]
+
+
+def test_products_that_overflow_are_candidates() -> None:
+    table = 1e30 * real(LABELS, 8, 0)
+    assert len(Screen(torch.from_numpy(table)).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
+
+
+def test_what_is_screened() -> None:
+    known = hasattr(torch, "_weight_int8pack_mm")
+    assert not can_screen(torch.zeros(LARGE - 1, 4), 1)
+    assert can_screen(torch.zeros(LARGE, 4), 1) == can_screen(torch.zeros(LARGE, 4), LARGE // 16) == known
+    assert not can_screen(torch.zeros(LARGE, 4), LARGE // 16 + 1)
+
+
+@pytest.mark.parametrize(("labels", "k"), [(1, 3), (5, 5), (100, 7), (LARGE - 1, 30), (LARGE, LARGE // 2)])
+def test_tables_that_are_not_screened(labels: int, k: int) -> None:
+    table, asked = whole(labels, 9, 0, 3), whole(FEW, 9, 1, 3)
+    found, scores = Exact(table).search(asked, k), asked @ table.T
+    expected = rank(np.broadcast_to(np.arange(labels), scores.shape), scores, k)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)

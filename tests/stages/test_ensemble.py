@@ -1,0 +1,101 @@
+"""Two runs as one model: what each knows is in the pair, and only runs that held out the same documents are paired."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail import Dataset, LongtailError, load, recipes
+from longtail.data.sparse import csr_of_lists
+from longtail.data.split import Split
+from longtail.data.texts import Strings, Texts
+from longtail.evaluate.metrics import evaluate
+from longtail.stages.ensemble import pair
+
+KINDS = 12  # of labels that a title tells, and of those that a content tells
+OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "device": "cpu"}
+
+
+def two_columns(documents, seed):
+    """Documents of which the title tells one label, and the content another."""
+    rng = np.random.default_rng(seed)
+    told, also = rng.integers(KINDS, size=(2, documents))
+    noise = rng.integers(40, size=(2, documents))
+    columns = {
+        "title": Strings.of(f"title{i} noise{n}" for i, n in zip(told, noise[0], strict=True)),
+        "content": Strings.of(f"content{i} noise{n}" for i, n in zip(also, noise[1], strict=True)),
+    }
+    targets = csr_of_lists([[i, KINDS + j] for i, j in zip(told.tolist(), also.tolist(), strict=True)], 2 * KINDS)
+    return Split(Texts(Strings.of([""] * documents), columns), targets)
+
+
+@pytest.fixture(scope="module")
+def data():
+    names = [f"title{i}" for i in range(KINDS)] + [f"content{i}" for i in range(KINDS)]
+    columns = {"title": Strings.of(names), "content": Strings.of(names)}
+    labels = Texts(Strings.of(map(str, range(2 * KINDS))), columns)
+    return Dataset("columns", two_columns(600, 0), labels, two_columns(200, 1))
+
+
+@pytest.fixture(scope="module")
+def runs(data, tmp_path_factory):
+    """A run that reads titles, and one that reads contents."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, recipe in (("title", recipes.unidec), ("content", recipes.ngame)):
+        recipe(data, out=folder / name, fields=(name,), **OPTIONS)
+    return folder
+
+
+def test_a_pair_knows_what_either_knows(data, runs, tmp_path):
+    both = pair(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+    assert both.kinds == ("first", "second", "fused")
+    assert both.fields == ("title", "content")
+    found = {
+        kind: evaluate(both.rank(data.test.documents, 2, kind=kind), data.test.targets, ks=[2]) for kind in both.kinds
+    }
+    assert found["first"]["P@2"] < 65
+    assert found["second"]["P@2"] < 65
+    assert found["fused"]["P@2"] > 95
+    opened = load(tmp_path / "both", device="cpu")
+    for kind in both.kinds:
+        before, after = (model.rank(data.test.documents, 3, kind=kind) for model in (both, opened))
+        np.testing.assert_array_equal(before.ids, after.ids)
+        np.testing.assert_array_equal(before.scores, after.scores)
+
+
+def test_the_runs_stay_as_they_are_and_may_go(data, runs, tmp_path):
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    pair(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+    assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    assert not any(path.is_symlink() for path in (tmp_path / "both").rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"seed": 1}, "expected validation 0.2 and seed 0, those of .*title, found validation 0.2 and seed 1"),
+        ({"validation": 0.1}, "expected validation 0.2 and seed 0, those of .*title, found validation 0.1 and seed 0"),
+        ({"validation": 0}, "found validation 0 and seed 0"),
+    ],
+)
+def test_runs_that_held_out_other_documents_are_refused(data, runs, tmp_path, options, problem):
+    recipes.ngame(data, out=tmp_path / "other", **OPTIONS | {"epochs": 1, **options})
+    with pytest.raises(LongtailError, match=problem):
+        pair(data, runs / "title", tmp_path / "other", out=tmp_path / "both", device="cpu")
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_run_that_holds_nothing_out_is_refused(data, tmp_path):
+    few = {name: value for name, value in OPTIONS.items() if name != "validation"} | {"epochs": 1}
+    recipes.dpr(data, out=tmp_path / "one", **few)
+    with pytest.raises(
+        LongtailError, match=r"one: expected a model that has learned a fusion .* found one that ranks by encoder"
+    ):
+        pair(data, tmp_path / "one", tmp_path / "one", out=tmp_path / "both", device="cpu")
+    assert not (tmp_path / "both").exists()
+
+
+def test_a_run_of_other_data_is_refused(data, runs, tmp_path):
+    other = Dataset("other", two_columns(100, 5), data.labels)
+    with pytest.raises(LongtailError, match="expected a run of other, found one of other data"):
+        pair(other, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")

@@ -1,0 +1,139 @@
+"""Clusters and labels that are trained together: the parts by hand, and runs that were stopped and taken up."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+from longtail import recipes
+from longtail.losses.softmax import decoupled_softmax
+from longtail.stages.meta_labels import _largest, train_together
+from longtail.stages.text import read_text
+from longtail.testing.planted import planted
+from longtail.train import fit as module
+from longtail.train.run import Run
+
+SMALL = {"batch": 64, "width": 16, "warmup": 5, "epochs": 3, "detached_epochs": 1, "seed": 3, "device": "cpu"}
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=400, labels=100).dataset
+
+
+def test_a_cluster_has_the_largest_target_of_its_labels_in_the_pool():
+    targets = torch.tensor([[0.25, 0.5, 1.0, 0.0], [0.0, 0.0, 0.0, 0.125]])
+    at = torch.tensor([1, 1, 0, 2])
+    assert _largest(targets, at, torch.arange(3)).tolist() == [[1.0, 0.5, 0.0], [0.0, 0.0, 0.125]]
+    seen = torch.tensor([[False, False, True, True], [True, False, False, True]])
+    assert _largest(seen, at, torch.arange(3)).tolist() == [[True, False, True], [False, True, True]]
+
+
+def together(data, *, label_texts=False, run=None, clusters=None, **options):
+    torch.manual_seed(0)
+    run = run or Run()
+    text = read_text(data, "convolution", ("title",), 16, 8, None, run=run, device=torch.device("cpu"), seed=0)
+    settings = {
+        "detached_epochs": 0,
+        "epochs": 0,
+        "batch": 100,
+        "positives": None,
+        "random_negatives": 8,
+        "beam": 2,
+        "shortlist_negatives": 2,
+        "refresh_every": 1,
+        "meta_weight": 1.0,
+        "learning_rate": 4e-3,
+        "classifier_learning_rate": 1e-2,
+        "warmup": 1,
+        "dropout": 0.0,
+        "seed": 0,
+    }
+    clusters = np.arange(len(data.labels)) // 4 if clusters is None else clusters
+    loss = partial(decoupled_softmax, temperature=0.1)
+    w = train_together(run, text, data.train, clusters, loss, label_texts=label_texts, **{**settings, **options})
+    return text, w
+
+
+def steps(monkeypatch):
+    """What each step had: the terms, the gradients of the encoder's parameters, and the pool."""
+    seen, plain = [], module.take_step
+
+    def step(objective, batch, optimizer, *, seed):
+        values = plain(objective, batch, optimizer, seed=seed)
+        gradients = [p.grad for p in optimizer.param_groups[0]["params"]]
+        seen.append((values, gradients, set(batch.label_ids.tolist())))
+        return values
+
+    monkeypatch.setattr(module, "take_step", step)
+    return seen
+
+
+def test_the_task_of_labels_has_no_gradient_to_the_encoder_while_it_is_detached(data, monkeypatch):
+    seen = steps(monkeypatch)
+    for stage, there in (("detached_epochs", False), ("epochs", True)):
+        seen.clear()
+        together(data, **{stage: 1}, meta_weight=0.0)  # so that all gradients are those of labels
+        assert {"meta", "label"} == seen[0][0].keys()
+        values = [g.coalesce().values() if g.is_sparse else g for g in seen[-1][1] if g is not None]
+        assert any((value != 0).any() for value in values) == there
+
+
+def test_a_label_is_its_text_its_cluster_and_what_is_its_own(data):
+    text, w = together(data, label_texts=True)
+    np.testing.assert_array_equal(w, np.pad(text.embed(text.labels), ((0, 0), (0, 1))))  # before training
+    alone = np.arange(len(data.labels)) % 2  # two clusters
+    _, w = together(data, clusters=alone, epochs=1, shortlist_negatives=0, random_negatives=0)
+    unseen = np.asarray(data.train.targets.sum(0)).ravel() == 0  # never in a pool
+    for cluster in (0, 1):
+        of_cluster = w[unseen & (alone == cluster)]
+        assert np.abs(of_cluster).max() > 0
+        assert (of_cluster == of_cluster[0]).all()
+    assert len(np.unique(w[~unseen], axis=0)) == (~unseen).sum()
+
+
+def test_pools_hold_labels_of_the_clusters_near_to_a_document(data, monkeypatch):
+    seen = steps(monkeypatch)
+    options = {"epochs": 1, "batch": 10, "random_negatives": 0, "beam": 1}
+    together(data, **options, shortlist_negatives=0)
+    plain = [pool for _, _, pool in seen]
+    seen.clear()
+    together(data, **options, shortlist_negatives=3)
+    hard = [pool for _, _, pool in seen]
+    assert all(one <= other for one, other in zip(plain, hard, strict=True))
+    assert sum(map(len, hard)) > sum(map(len, plain))
+
+
+@pytest.mark.parametrize("recipe", ["inceptionxml", "inceptionxml_lf"])
+@pytest.mark.parametrize("crash_at", [3, 15])
+def test_a_run_that_was_stopped_ends_bit_equal(recipe, crash_at, data, tmp_path, monkeypatch):
+    """Detached for 6 steps, joint for 18. Running means and singular vectors are a part of a checkpoint."""
+    train = recipes.RECIPES[recipe]
+    train(data, out=Run(tmp_path / "whole"), **SMALL)
+    plain, taken = module.take_step, []
+
+    def step(*arguments, seed):
+        if seed and len(taken) == crash_at:  # the plan's trial steps have seed 0
+            raise Crash
+        taken.extend([seed] if seed else [])
+        return plain(*arguments, seed=seed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "take_step", step)
+        with pytest.raises(Crash):
+            train(data, out=Run(tmp_path / "run", interval=0.0), **SMALL)
+    train(data, out=Run(tmp_path / "run", interval=0.0), **SMALL)
+    for file in ("labels.safetensors", "encoder/convolution.safetensors"):
+        whole, again = (load_file(tmp_path / run / "model" / file) for run in ("whole", "run"))
+        assert whole.keys() == again.keys()
+        for name, array in whole.items():
+            np.testing.assert_array_equal(array, again[name])
+    assert np.any(whole["mixed.running_mean"] != 0)

@@ -1,0 +1,134 @@
+"""What recipes with shortlists share: centroids, surrogate labels and shortlists by hand, and the classifiers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import torch
+
+from longtail.data.sparse import csr, csr_of_lists
+from longtail.data.split import Split
+from longtail.data.texts import Strings, Texts
+from longtail.losses.softmax import decoupled_softmax
+from longtail.stages.shortlists import (
+    cluster_texts,
+    clusters_of,
+    label_centroids,
+    shortlists,
+    surrogate_labels,
+    train_extreme,
+    with_neighbours,
+)
+from longtail.train import fit as module
+from longtail.train.run import Run
+
+CPU = torch.device("cpu")
+
+
+def split(lists: list[list[int]], labels: int, filtered: list[list[int]] | None = None) -> Split:
+    pairs = None if filtered is None else csr_of_lists(filtered, labels)
+    return Split(Texts.of([str(i) for i in range(len(lists))]), csr_of_lists(lists, labels), pairs)
+
+
+def test_centroids_are_weighted_means_of_unit_length() -> None:
+    targets = csr(np.array([0, 1, 1]), np.array([0, 0, 1]), (3, 3), np.array([1, 0.5, 1], np.float32))
+    documents = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
+    expected = [[1 / 1.25**0.5, 0.5 / 1.25**0.5], [0, 1], [0, 0]]
+    np.testing.assert_allclose(label_centroids(targets, documents), expected, rtol=1e-6)
+
+
+def test_a_label_with_neighbours_is_halfway_between_itself_and_their_mean() -> None:
+    graph = csr(np.array([0, 0, 1]), np.array([1, 2, 1]), (3, 3), np.array([0.4, 0.4, 0.5], np.float32))
+    labels = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0]], np.float32)
+    found = with_neighbours(graph, labels)
+    np.testing.assert_allclose(found, [[0.5**0.5, 0.5**0.5, 0], [0, 1, 0], [0, 1, 0]], rtol=1e-6)
+
+
+def test_a_surrogate_label_has_the_largest_target_of_its_labels() -> None:
+    targets = csr(np.array([0, 0, 0, 1]), np.array([0, 1, 2, 3]), (2, 4), np.array([0.25, 0.5, 1, 0.125], np.float32))
+    made = surrogate_labels(Split(Texts.of(["a", "b"]), targets), np.array([1, 1, 0, 1]))
+    assert made.targets.toarray().tolist() == [[1, 0.5], [0, 0.125]]
+
+
+def test_clusters_are_of_limited_size_and_the_seed_decides() -> None:
+    labels = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
+    made = clusters_of(labels, 3, seed=1, device=CPU)
+    assert np.bincount(made).max() <= 3
+    assert (made == clusters_of(labels, 3, seed=1, device=CPU)).all()
+    assert (made != clusters_of(labels, 3, seed=2, device=CPU)).any()
+
+
+def test_a_shortlist_is_the_wrong_labels_of_the_nearest_clusters() -> None:
+    labels = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [-1, 0]], np.float32)
+    clusters = np.array([0, 1, 0, 1, 2])
+    documents = np.array([[1, 0.5], [0.5, 1], [-1, 0.1]], np.float32)
+    truth = split([[0], [], [1, 3]], 5, [[], [3], []])
+    assert shortlists(truth, documents, labels, clusters, 1, device=CPU).tolist() == [[2, -1], [1, -1], [4, -1]]
+    two = shortlists(truth, documents, labels, clusters, 2, device=CPU)
+    assert two.tolist() == [[2, 1, 3, -1], [1, 0, 2, -1], [4, -1, -1, -1]]
+    assert shortlists(truth, documents, labels, clusters, 9, device=CPU).shape == (3, 6)  # there are three clusters
+
+
+def test_texts_of_clusters_are_those_of_their_labels_in_order() -> None:
+    labels = Texts(Strings.of([""] * 3), {"title": Strings.of(["a", "b", "c"]), "content": Strings.of(["x", "", "z"])})
+    found = cluster_texts(labels, ("title", "content"), np.array([1, 0, 1]))
+    assert list(found.fields["title"]) == ["b", "a x c z"]
+
+
+def extreme(documents, base, truth, near=None, **options):
+    settings = {
+        "epochs": 15,
+        "batch": 12,
+        "near": np.full((len(documents), 1), -1) if near is None else near,
+        "negatives": 1,
+        "random_negatives": 4,
+        "learning_rate": 0.1,
+        "dropout": 0.0,
+        "glas_weight": 0.0,
+        "related": truth.targets,
+        "seed": 0,
+        "device": CPU,
+    }
+    loss = partial(decoupled_softmax, temperature=0.1)
+    return train_extreme(Run(), truth, documents, base, loss, **{**settings, **options})
+
+
+def test_classifiers_start_at_the_base_and_leave_it_for_their_examples() -> None:
+    generator = np.random.default_rng(0)
+    documents = (np.eye(8)[np.arange(24) % 5] + generator.normal(scale=0.2, size=(24, 8))).astype(np.float32)
+    documents /= np.linalg.norm(documents, axis=1, keepdims=True)
+    base = generator.normal(size=(6, 8)).astype(np.float32)
+    truth = split([[i % 5] for i in range(24)], 6)  # label 5 has no document
+    start = extreme(documents, base, truth, epochs=0)
+    np.testing.assert_array_equal(start, np.pad(base, ((0, 0), (0, 1))))
+    trained = extreme(documents, base, truth)
+    scores = np.pad(documents, ((0, 0), (0, 1)), constant_values=1) @ trained.T
+    assert (scores.argmax(1) == np.arange(24) % 5).mean() > 0.9
+    assert np.abs(trained[:5] - start[:5]).max() > 0.5
+
+
+def test_shortlisted_labels_are_in_the_pool(monkeypatch) -> None:
+    plain, seen = module.take_step, []
+
+    def step(objective, batch, optimizer, *, seed):
+        seen.append(set(batch.label_ids.tolist()))
+        return plain(objective, batch, optimizer, seed=seed)
+
+    monkeypatch.setattr(module, "take_step", step)
+    documents, truth = np.eye(4, dtype=np.float32), split([[0]] * 4, 9)
+    near = np.array([[7, 8, -1]] * 4)
+    extreme(documents, np.zeros((9, 4), np.float32), truth, near, epochs=20, negatives=1, random_negatives=0)
+    assert {frozenset(labels) for labels in seen} <= {frozenset(s) for s in ({0, 7}, {0, 8}, {0, 7, 8})}
+    assert set().union(*seen) == {0, 7, 8}
+
+
+def test_the_regulariser_draws_labels_together_that_occur_together() -> None:
+    documents = np.eye(4, dtype=np.float32)
+    truth = split([[0, 1], [0, 1], [2], [3]], 4)
+    base = np.eye(4, dtype=np.float32)
+    cosines = []
+    for weight in (0.0, 3.0):
+        w = extreme(documents, base, truth, glas_weight=weight, learning_rate=0.03)[:, :-1]
+        cosines.append(float(w[0] @ w[1]) / float(np.linalg.norm(w[0]) * np.linalg.norm(w[1])))
+    assert cosines[1] > cosines[0]

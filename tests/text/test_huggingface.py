@@ -1,0 +1,123 @@
+"""Subword tokens: ids by hand, padding against a loop, and what a reader is told when a model is not there."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from transformers.utils import logging as transformers_logging
+
+from longtail.errors import BadInput, LongtailError, MissingExtra
+from longtail.text import huggingface
+from longtail.text.huggingface import TransformerTokenizer, model_folder, quiet
+
+TEXTS = ["red fish", "", "one two birds", "Purple fishs", "blue " * 30]
+# [CLS] 2, [SEP] 3, [UNK] 1; red 5, blue 7, fish 8, bird 9, ##s 10, one 11, two 12
+ROWS = [[2, 5, 8, 3], [2, 3], [2, 11, 12, 9, 10, 3], [2, 1, 8, 10, 3], [2, *[7] * 6, 3]]
+
+
+def copied(folder: Path, to: Path) -> Path:
+    return Path(shutil.copytree(folder, to / "copy"))
+
+
+def test_ids_by_hand(tiny_bert: Path) -> None:
+    table = TransformerTokenizer(tiny_bert, 8)(iter(TEXTS))
+    assert table.ids.tolist() == [i for row in ROWS for i in row]
+    assert table.offsets.tolist() == [0, 4, 6, 12, 17, 25]
+    assert (table.ids.dtype, table.offsets.dtype, table.weights.shape) == (np.int32, np.int64, (0,))
+
+
+def test_blocks_do_not_show(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = TransformerTokenizer(tiny_bert, 8)
+    whole = tokenizer(TEXTS)
+    monkeypatch.setattr(huggingface, "_BLOCK", 2)
+    parts = tokenizer(TEXTS)
+    assert np.array_equal(parts.ids, whole.ids)
+    assert np.array_equal(parts.offsets, whole.offsets)
+
+
+def test_no_texts(tiny_bert: Path) -> None:
+    assert len(TransformerTokenizer(tiny_bert)([])) == 0
+
+
+def test_a_batch_is_as_wide_as_its_longest_row(tiny_bert: Path) -> None:
+    tokenizer = TransformerTokenizer(tiny_bert, 8)
+    rows = [3, 0, 1, 3]
+    batch = tokenizer.batch(tokenizer(TEXTS), np.array(rows))
+    assert batch.ids.shape == batch.mask.shape == (4, 5)
+    for at, row in enumerate(rows):
+        n = len(ROWS[row])
+        assert batch.ids[at].tolist() == ROWS[row] + [0] * (5 - n)
+        assert batch.mask[at].tolist() == [True] * n + [False] * (5 - n)
+
+
+def test_length_comes_from_the_folder(tiny_bert: Path, tmp_path: Path) -> None:
+    assert TransformerTokenizer(tiny_bert).max_length == 16
+    folder = copied(tiny_bert, tmp_path)
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 11}))
+    assert TransformerTokenizer(folder).max_length == 11
+    assert TransformerTokenizer(folder, 5).max_length == 5
+
+
+@pytest.mark.parametrize("length", [0, 2, 17, -1])
+def test_length_out_of_range(tiny_bert: Path, length: int) -> None:
+    with pytest.raises(BadInput, match=f"3 to 16 tokens, found {length}"):
+        TransformerTokenizer(tiny_bert, length)
+
+
+def test_fingerprint(tiny_bert: Path, tmp_path: Path) -> None:
+    tokenizer = TransformerTokenizer(tiny_bert, 8)
+    before = tokenizer.fingerprint
+    tokenizer(TEXTS)
+    tokenizer.save(tmp_path)
+    assert TransformerTokenizer(tmp_path).fingerprint == before == TransformerTokenizer(tiny_bert, 8).fingerprint
+    assert TransformerTokenizer(tmp_path).max_length == 8
+    assert TransformerTokenizer(tiny_bert, 9).fingerprint != before
+
+
+def test_unknown_name_says_what_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> str:
+        raise OSError("no route to host\nsecond line")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", unreachable)
+    with pytest.raises(
+        LongtailError, match=r"some/name: .*a folder.*minilm.*Hugging Face \(no route to host\)"
+    ) as caught:
+        model_folder("some/name")
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'longtail\[minilm\]'"):
+        model_folder("minilm")
+
+
+def test_a_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "minilm").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert model_folder("minilm") == Path("minilm")
+
+
+def test_folder_without_a_model(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"expected a model that transformers\.AutoTokenizer opens") as caught:
+        TransformerTokenizer(tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_broken_json(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = copied(tiny_bert, tmp_path)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": ')
+    with pytest.raises(BadInput, match=r"sentence_bert_config\.json: expected JSON"):
+        TransformerTokenizer(folder)
+
+
+def test_quiet_gives_the_bars_back() -> None:
+    assert transformers_logging.is_progress_bar_enabled()
+    with quiet(), quiet():
+        assert not transformers_logging.is_progress_bar_enabled()
+    assert transformers_logging.is_progress_bar_enabled()
