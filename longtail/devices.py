@@ -12,7 +12,7 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name)
     except RuntimeError:
-        raise BadInput("--device", f"expected cpu, cuda or auto, found {name}", remedy="give one of those") from None
+        raise BadInput("device", f"expected cpu, cuda or auto, found {name}", remedy="give one of those") from None
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise BadInput("--device", f"expected a GPU for {name}, found none", remedy="give --device cpu")
+        raise BadInput("device", f"expected a GPU for {name}, found none", remedy="give cpu")
     return device

@@ -8,9 +8,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import torch
 
-from longtail.batches.clusters import balanced_clusters
 from longtail.data.sparse import CSR
-from longtail.topk import FloatArray, IntArray
+from longtail.topk import IntArray
 
 
 class Draw(NamedTuple):
@@ -74,17 +73,9 @@ class Clustered:
         within = generator.random(len(self._clusters))
         yield from _cut(np.lexsort((within, place[self._clusters])), self._size)
 
-    def regroup(self, vectors: FloatArray, size: int, *, device: torch.device, epoch: int) -> None:
-        """Cluster the documents anew.
-
-        Args:
-            vectors: (N, D) float32 unit rows, the current embeddings of the documents.
-            size: the most documents of a cluster; 1 goes back to a plain shuffle.
-            device: where the clusters are computed.
-            epoch: seeds the first centres, with the sampler's seed.
-        """
-        generator = np.random.default_rng([self._seed, epoch, 0, 0, 2])
-        self._clusters = balanced_clusters(vectors, size, generator=generator, device=device)
+    def regroup(self, clusters: IntArray) -> None:
+        """Take new clusters: (N,) int64, the cluster of each document."""
+        self._clusters = clusters
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         """The clusters, for a checkpoint."""

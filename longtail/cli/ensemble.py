@@ -12,7 +12,8 @@ from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
 from longtail.stages.ensemble import pair
 from longtail.train.log import Log
-from longtail.train.run import Run, settings_of
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
 
 
 def fuse(

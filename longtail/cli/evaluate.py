@@ -25,7 +25,7 @@ from longtail.evaluate.summary import as_json, bin_table, measure, show
 from longtail.files import replacing, write_json
 from longtail.model import Bundle, Model, load
 from longtail.topk import FloatArray, IntArray
-from longtail.train.run import settings_of
+from longtail.train.progress import settings_of
 
 ORACLE = 15  # true links of a document that are used at most, as in training
 

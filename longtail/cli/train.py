@@ -1,4 +1,4 @@
-"""``longtail train`` and ``longtail resume``: a recipe's arguments are its options, its docstring is their help."""
+"""``longtail train`` and ``longtail resume``: the options of a recipe are those of its page."""
 
 from __future__ import annotations
 
@@ -6,97 +6,124 @@ import inspect
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
+from longtail.options import Option, options_of, unknown
 from longtail.recipes import RECIPES
+from longtail.stages.recipe import options_class
 from longtail.train.log import Log
 from longtail.train.plan import Planned
-from longtail.train.run import Run, settings_of
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
 
 train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
-_NOT_OPTIONS = ("dataset", "out")
-_PLAIN = (int, float, bool, str, int | None, float | None, str | None)
-_INTERVAL = Annotated[float, typer.Option(help="Seconds between checkpoints.")]
+_METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+_Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
+_Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
+_Cache = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="LONGTAIL_CACHE",
+        help="A folder that keeps tokens and walks for other runs to find; the run's own if left out.",
+    ),
+]
 
 
-def _train(recipe: str, data: Path, run: Run, options: Mapping[str, Any]) -> None:
+def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
     try:
-        bundle = RECIPES[recipe](Dataset.read(data), out=run, **options)
+        model = RECIPES[recipe](Dataset.read(data), out=run, **given)
     except Planned:
         return
-    say_done(run, bundle)
+    say_done(run, model)
 
 
 def _command(name: str) -> Callable[..., None]:
-    """The command of a recipe: its options are the recipe's arguments, their help is the recipe's docstring."""
+    """The command of a recipe: its options are those of its page, its own ones first."""
     recipe = RECIPES[name]
-    hints = get_type_hints(recipe)
-    texts = _argument_help(inspect.getdoc(recipe) or "")
 
-    def command(data: Path, out: Path, dry_run: bool, checkpoint_every: float, **options: Any) -> None:
-        if (out / "run.json").exists():
+    def command(
+        data: Path,
+        out: Path | None,
+        dry_run: bool,
+        checkpoint_every: float,
+        cache: Path | None,
+        threads: int | None,
+        **options: Any,
+    ) -> None:
+        if out is None and not dry_run:
+            raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
+        if out is not None and (out / "run.json").exists():
             raise BadInput(
                 out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
             )
-        run = Run(out, Log(out / "metrics.jsonl", Console()), interval=checkpoint_every, dry=dry_run)
-        _train(name, data, run, {key: _parsed(hints[key], value) for key, value in options.items()})
+        log = Log(None if out is None or dry_run else out / "metrics.jsonl", Console())
+        run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
+        _train(name, data, run, {key: value for key, value in options.items() if value is not None})
 
-    parameters = {
-        "data": (Path, typer.Argument(help="A data set folder.", show_default=False), inspect.Parameter.empty),
-        "out": (Path, typer.Option(help="The run folder to make.", show_default=False), inspect.Parameter.empty),
-        "dry_run": (bool, typer.Option("--dry-run", help="Show the plan and stop."), False),
-        "checkpoint_every": (float, typer.Option(help="Seconds between checkpoints."), 120.0),
+    parameters: dict[str, tuple[Any, Any]] = {
+        "data": (Annotated[Path, typer.Argument(help="A data set folder.")], inspect.Parameter.empty),
+        "out": (Annotated[Path | None, typer.Option(help="The run folder to make.")], None),
+        "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")], False),
+        "checkpoint_every": (_Seconds, 120.0),
+        "cache": (_Cache, None),
+        "threads": (_Threads, None),
     }
-    for key, parameter in inspect.signature(recipe).parameters.items():
-        if key not in _NOT_OPTIONS:
-            default = ",".join(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
-            kind = hints[key] if hints[key] in _PLAIN else str
-            parameters[key] = (kind, typer.Option(help=texts.get(key, "")), default)
+    parameters |= {key: (_annotation(option), None) for key, option in options_of(options_class(recipe)).items()}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, about])
-            for key, (kind, about, default) in parameters.items()
+            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+            for key, (annotation, default) in parameters.items()
         ]
     )
-    command.__annotations__ = {key: Annotated[kind, about] for key, (kind, about, _) in parameters.items()}
+    command.__annotations__ = {key: annotation for key, (annotation, _) in parameters.items()}
     command.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", (inspect.getdoc(recipe) or "").split("\n\nArgs:")[0])
     return command
 
 
-def _argument_help(docstring: str) -> dict[str, str]:
-    """The lines of the Args section of a docstring, by argument."""
-    _, _, section = docstring.partition("\n\nArgs:\n")
-    section = section.split("\n\n")[0]
-    return {
-        match[1]: re.sub(r"\s+", " ", match[2]).strip()
-        for match in re.finditer(r"^    (\w+): (.*?)(?=^    \w+: |\Z)", section, re.MULTILINE | re.DOTALL)
-    }
+def _annotation(option: Option) -> Any:
+    """What typer is to know of an option; its value is read where that of a Python caller is."""
+    default = ",".join(map(str, option.default)) if option.several else option.default
+    if option.kind is bool:
+        flags = f"--{option.name}/--no-{option.name}".replace("_", "-")
+        shown = "on" if default else "off"
+        about = typer.Option(flags, help=option.about, show_default=shown, rich_help_panel=option.group)
+        return Annotated[bool | None, about]
+    metavar = _METAVARS[option.kind] + (",..." if option.several else "")
+    given = str(default) if default is not None else False
+    about = typer.Option(help=option.about, show_default=given, rich_help_panel=option.group, metavar=metavar)
+    return Annotated[str | None, about]
 
 
-def _parsed(hint: Any, value: Any) -> Any:
-    """An option's value as the recipe takes it: sequences are given with commas."""
-    if isinstance(value, str) and hint not in _PLAIN:
-        parts = tuple(part.strip() for part in value.split(",") if part.strip())
-        return tuple(int(part) for part in parts) if "int" in str(hint) else parts
-    return value
+class _Recipe(TyperCommand):
+    """A command whose unknown options are refused as they are to a Python caller."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        known = {flag for parameter in self.get_params(ctx) for flag in (*parameter.opts, *parameter.secondary_opts)}
+        for flag in (arg.partition("=")[0] for arg in args if arg.startswith("--") and arg != "--"):
+            if flag not in known:
+                assert self.name is not None
+                raise unknown(options_class(RECIPES[self.name]), self.name, flag[2:].replace("-", "_"))
+        return super().parse_args(ctx, args)
 
 
 for _name in RECIPES:
-    train_app.command(_name)(_command(_name))
+    train_app.command(_name, cls=_Recipe)(_command(_name))
 
 
-def resume(run: RunFolder, checkpoint_every: _INTERVAL = 120.0) -> None:
+def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = None, threads: _Threads = None) -> None:
     """Go on with a run that was stopped, from its last checkpoint."""
     settings = settings_of(run)
     if settings["recipe"] not in RECIPES:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in settings["arguments"].items()}
     log = Log(run / "metrics.jsonl", Console())
-    _train(settings["recipe"], data_of(run, settings, None), Run(run, log, interval=checkpoint_every), options)
+    going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
+    _train(settings["recipe"], data_of(run, settings, None), going_on, settings["arguments"])

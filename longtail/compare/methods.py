@@ -11,7 +11,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
+from longtail.options import options_of
 from longtail.recipes import RECIPES
+from longtail.stages.recipe import options_class
 
 SHORT = 24  # letters of a name that fits into a figure
 _SET_BY_COMPARE = ("dataset", "out", "seed")
@@ -59,13 +61,17 @@ class Method:
         label, _, recipe = name.rpartition("=")
         arguments: dict[str, Any] = {}
         if given and recipe in _KNOWN:
+            options = options_of(options_class(RECIPES[recipe])) if recipe in RECIPES else {}
             hints = get_type_hints(_KNOWN[recipe])
             for part in re.split(r",(?=[\w-]+=)", given):
                 key, equals, value = part.partition("=")
                 key = key.replace("-", "_")
                 if not equals:
                     raise BadInput(text, f"expected argument=value, found {part}", remedy="write recipe:argument=value")
-                arguments[key] = _value(text, key, value, hints[key]) if key in hints else value
+                if key in options:
+                    arguments[key] = options[key].value(value)
+                else:
+                    arguments[key] = _value(text, key, value, hints[key]) if key in hints else value
         return cls(label or text, recipe, arguments)
 
     @classmethod

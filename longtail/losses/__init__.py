@@ -1,1 +1,69 @@
 """Numbers from scores: every loss is a function of scores, targets and mask, and each is one line of algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from torch import Tensor
+
+from longtail.errors import BadInput
+from longtail.losses.base import Loss, LossKind
+from longtail.losses.binary import binary_cross_entropy
+from longtail.losses.contrastive import probabilistic_contrastive
+from longtail.losses.full import chunked
+from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
+from longtail.losses.softmax import symmetric as both_directions
+from longtail.losses.triplet import triplet
+
+LOSSES: dict[str, LossKind] = {
+    "triplet": LossKind(triplet, "each positive above the hardest negatives of its row, by a margin"),
+    "decoupled_softmax": LossKind(
+        decoupled_softmax, "cross-entropy of each positive against the negatives alone", chunked.decoupled_softmax
+    ),
+    "info_nce": LossKind(info_nce, "cross-entropy against the whole pool, averaged over pairs"),
+    "sup_con": LossKind(sup_con, "cross-entropy against the whole pool, averaged over rows", chunked.sup_con),
+    "binary_cross_entropy": LossKind(
+        binary_cross_entropy,
+        "a yes-or-no question of each pair",
+        partial(chunked.binary_cross_entropy, value_from=8),
+    ),
+    "probabilistic_contrastive": LossKind(
+        probabilistic_contrastive, "a cosine is the logarithm of how probable a pair is (SiameseXML)"
+    ),
+}
+"""Every loss that a recipe can name; one row each."""
+
+
+def loss_named(name: str, *, temperature: float | None = None, symmetric: bool = False) -> Loss:
+    """A loss of `LOSSES` over the labels of a pool.
+
+    Args:
+        name: of the loss.
+        temperature: its own default if left out.
+        symmetric: half of it in the other direction, from labels to documents.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    if name not in LOSSES:
+        raise _unknown(name, LOSSES)
+    function = LOSSES[name].function
+    loss = function if temperature is None else partial(function, temperature=temperature)
+    return partial(both_directions, loss) if symmetric else loss
+
+
+def full_loss_named(name: str, *, temperature: float) -> Callable[..., Tensor]:
+    """A loss of `LOSSES` over all labels: a function of documents, the table of all labels and sparse targets.
+
+    Raises:
+        BadInput: there is none of that name, or it has no twin over all labels.
+    """
+    twins = {known: row.over_all_labels for known, row in LOSSES.items() if row.over_all_labels is not None}
+    if name not in twins:
+        raise _unknown(name, twins)
+    return partial(twins[name], temperature=temperature)
+
+
+def _unknown(name: str, known: Iterable[str]) -> BadInput:
+    return BadInput("loss", f"expected one of {', '.join(known)}, found {name}", remedy="choose one of those")

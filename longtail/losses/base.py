@@ -1,8 +1,9 @@
-"""What a loss is."""
+"""What a loss is, and what a row of the table of losses says of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from torch import Tensor
@@ -14,3 +15,19 @@ A masked pair (False) has no influence on the value and gets a gradient of exact
 the positives of a row, a row without any is left out of the mean. Scores are never edited in place, and half
 precision is widened to float32. Options are keywords; `functools.partial` binds them.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class LossKind:
+    """A row of `longtail.losses.LOSSES`.
+
+    Attributes:
+        function: a `Loss`; it has at least the option ``temperature``.
+        about: one line of help.
+        over_all_labels: its twin over every label, a function of (B, D) documents, the (L, D) table of all labels and
+            `longtail.losses.full.targets.SparseTargets` (see `longtail.losses.full.chunked`); None if there is none.
+    """
+
+    function: Callable[..., Tensor]
+    about: str
+    over_all_labels: Callable[..., Tensor] | None = None

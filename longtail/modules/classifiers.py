@@ -116,6 +116,9 @@ class Classifiers(nn.Module):
         return vectors
 
 
+CLASSIFIERS = ("residual", "free")
+
+
 def classifiers_named(
     name: str, labels: int, width: int, *, generator: torch.Generator, bias: FloatArray | None = None
 ) -> ResidualVectors | FreeVectors:
@@ -137,7 +140,7 @@ def classifiers_named(
     if name == "free":
         start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
         return FreeVectors(start.numpy(), normalised=False)
-    raise BadInput("--classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
+    raise BadInput("classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
 
 
 def taught(z: FloatArray, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:

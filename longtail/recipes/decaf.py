@@ -2,140 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from longtail.data.dataset import Dataset
-from longtail.devices import choose_device
+from longtail.losses import loss_named
 from longtail.model import Bundle
-from longtail.stages.fusion import fuse, hold_out
-from longtail.stages.shortlists import (
-    cluster_texts,
-    clusters_of,
-    label_centroids,
-    shortlists,
-    surrogate_labels,
-    train_extreme,
-    train_surrogate,
-    unit_rows,
-)
-from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text
+from longtail.stages.recipe import recipe
+from longtail.stages.shortlists import clusters_of, label_centroids, shortlists, train_on_shortlists, unit_rows
+from longtail.stages.surrogate import SurrogateOptions, cluster_texts, surrogate_labels, train_surrogate
+from longtail.stages.task import read
 from longtail.train.run import Run
-from longtail.transforms.augment import augmented
 
 
-def decaf(
-    dataset: Dataset,
-    *,
-    out: str | Path | Run | None = None,
-    encoder: str = "bag",
-    fields: Sequence[str] = ("title",),
-    width: int = 256,
-    max_length: int = 32,
-    static_vectors: str | None = None,
-    augment: str = "none",
-    cluster_size: int = 2,
-    epochs: int = 5,
-    batch: int = 512,
-    random_negatives: int = 512,
-    loss: str = "decoupled_softmax",
-    temperature: float = 0.1,
-    learning_rate: float | None = None,
-    warmup: int = 100,
-    shortlist_cluster_size: int = 8,
-    beam: int = 4,
-    shortlist_negatives: int = 4,
-    classifier_epochs: int = 6,
-    classifier_learning_rate: float = 3e-3,
-    dropout: float = 0.3,
-    glas_weight: float = 0.0,
-    validation: float = 0.05,
-    seed: int = 0,
-    device: str = "auto",
-) -> Bundle:
+@recipe(SurrogateOptions)
+def decaf(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     """Train an encoder on clusters of labels and their texts, then classifiers that start at a label's text.
 
     Source: DECAF (Mittal et al., 2021). It is Astec with the texts of labels: the vector of a cluster is the embedding
     of the texts of its labels plus a free one, and so is that of a label, with one encoder for documents and labels. A
     label is first scored by its text, and then by its classifier. Departures and their measurements:
     docs/methods/decaf.md.
-
-    Args:
-        dataset: its training documents and labels; the test split is not read.
-        out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
-        encoder: bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
-        fields: the fields of a text that the encoder reads.
-        width: of the vectors of a bag encoder, or of words for a convolution; a transformer has its own.
-        max_length: tokens of a text that a transformer reads, or words that a convolution does.
-        static_vectors: an .npy file of word vectors that a bag encoder starts from, with its words in a .txt beside it.
-        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
-            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
-        cluster_size: the most labels of a cluster that the encoder is trained on.
-        epochs: of the encoder on clusters, passes over the training rows.
-        batch: rows of a batch.
-        random_negatives: labels (or clusters) drawn at random into each pool, on top of the positives of its rows.
-        loss: of both stages: decoupled_softmax, info_nce or sup_con.
-        temperature: of the loss.
-        learning_rate: of the encoder; 1e-4 for a transformer and 4e-3 for others if left out.
-        warmup: steps over which it rises; it falls linearly to 0 after that.
-        shortlist_cluster_size: the most labels of a cluster of the shortlists.
-        beam: clusters near to a row whose labels are its shortlist.
-        shortlist_negatives: labels of its shortlist that each row draws into a pool.
-        classifier_epochs: passes over the training rows.
-        classifier_learning_rate: of the classifiers, also of those of clusters.
-        dropout: share of a row vector's numbers that are dropped in a step.
-        glas_weight: weight of the GLaS regulariser on the classifiers; 0 for none.
-        validation: share of the training documents, 5,000 at most, held out to learn the fusion.
-        seed: of all random numbers.
-        device: cpu, cuda, or auto for a GPU where there is one.
     """
-    run = begin("decaf", locals())
-    where = choose_device(device)
-    dataset, held_out = hold_out(dataset, validation, seed)
-    rows = augmented(dataset, augment, seed=seed)
-    train = rows.train
-    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
-    label_loss = loss_named(loss, temperature=temperature)
+    task = read(run, "decaf", dataset, o, validation=o.validation)
+    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
 
     z = unit_rows(text.embed(text.labels) + label_centroids(train.targets, text.embed(text.documents)))  # (L, D)
-    clusters = clusters_of(z, cluster_size, seed=seed, device=where)
-    train_surrogate(
-        run,
-        text,
-        surrogate_labels(train, clusters),
-        cluster_texts(dataset.labels, fields, clusters),
-        label_loss,
-        epochs=epochs,
-        batch=batch,
-        random_negatives=random_negatives,
-        learning_rate=learning_rate or learning_rate_of(text.encoder),
-        classifier_learning_rate=classifier_learning_rate,
-        warmup=warmup,
-        dropout=dropout,
-        seed=seed,
-    )
+    clusters = clusters_of(run, z, o.cluster_size)
+    texts = cluster_texts(dataset.labels, o.fields, clusters)
+    train_surrogate(text, surrogate_labels(train, clusters), texts, label_loss, o)
 
     x, z = text.embed(text.documents), text.embed(text.labels)  # (N, D), (L, D)
-    clusters = clusters_of(z, shortlist_cluster_size, seed=seed, device=where)
-    near = shortlists(train, x, z, clusters, beam, device=where)
-    w = train_extreme(
-        run,
-        train,
-        x,
-        z,
-        label_loss,
-        epochs=classifier_epochs,
-        batch=batch,
-        near=near,
-        negatives=shortlist_negatives,
-        random_negatives=random_negatives,
-        learning_rate=classifier_learning_rate,
-        dropout=dropout,
-        glas_weight=glas_weight,
-        related=dataset.train.targets,
-        seed=seed,
-        device=where,
-    )
-    vectors = {"encoder": z, "classifier": w}
-    bundle = Bundle("decaf", text.encoder, tuple(fields), dataset.labels, vectors, None, where)
-    return finish(run, fuse(bundle, held_out, dataset.train.targets))
+    near = shortlists(run, train, x, z, clusters_of(run, z, o.shortlist_cluster_size), o.beam)
+    w = train_on_shortlists(run, train, x, z, label_loss, near, task.dataset.train.targets, o)
+    return task.model({"encoder": z, "classifier": w})

@@ -2,123 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from longtail.data.dataset import Dataset
-from longtail.devices import choose_device
+from longtail.losses import loss_named
 from longtail.model import Bundle
-from longtail.stages.fusion import fuse, hold_out
-from longtail.stages.meta_labels import train_together
+from longtail.options import NATURAL, option
+from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
+from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids, unit_rows, with_neighbours
-from longtail.stages.text import begin, finish, learning_rate_of, loss_named, read_text
+from longtail.stages.task import read, read_text
 from longtail.train.run import Run
-from longtail.transforms.augment import augmented
 from longtail.transforms.cooccurrence import label_walk
 
 
-def inceptionxml_lf(
-    dataset: Dataset,
-    *,
-    out: str | Path | Run | None = None,
-    encoder: str = "convolution",
-    fields: Sequence[str] = ("title",),
-    width: int = 128,
-    max_length: int = 32,
-    static_vectors: str | None = None,
-    augment: str = "none",
-    neighbours: int = 10,
-    cluster_size: int = 8,
-    detached_epochs: int = 1,
-    epochs: int = 4,
-    batch: int = 256,
-    random_negatives: int = 256,
-    loss: str = "decoupled_softmax",
-    temperature: float = 0.1,
-    meta_weight: float = 1.0,
-    learning_rate: float | None = None,
-    warmup: int = 100,
-    beam: int = 8,
-    shortlist_negatives: int = 1,
-    refresh_every: int = 2,
-    classifier_learning_rate: float = 1e-2,
-    dropout: float = 0.3,
-    validation: float = 0.05,
-    seed: int = 0,
-    device: str = "auto",
-) -> Bundle:
+@dataclass(frozen=True, kw_only=True)
+class Options(MetaLabelOptions):
+    """InceptionXML-LF."""
+
+    neighbours: int = option(
+        10,
+        "labels that are kept of the random walk of each label, which then share clusters; 0 for no walk",
+        within=NATURAL,
+    )
+    width: int = 128
+    detached_epochs: int = 1
+    epochs: int = 4
+    random_negatives: int = 256
+    shortlist_negatives: int = 1
+
+
+@recipe(Options)
+def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a convolution encoder on clusters, on labels and on the texts of labels together, then their fusion.
 
     Source: InceptionXML-LF (Kharbanda, the thesis, chapter 1, section 1.4): InceptionXML+ with what DECAF and ECLARE
     add to Astec. The vector of a label is the embedding of its text, plus the vector of its cluster, plus one of its
     own; labels are clustered by their texts and documents, and by those of their neighbours in a graph of labels.
     Departures and their measurements: docs/methods/inceptionxml_lf.md.
-
-    Args:
-        dataset: its training documents and labels; the test split is not read.
-        out: the run folder, for checkpoints, the log and the model; nothing is written if left out.
-        encoder: convolution, bag, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder.
-        fields: the fields of a text that the encoder reads.
-        width: of the vectors of words, a multiple of 4; those of texts are 160 wide for 128. A transformer has its own.
-        max_length: words of a text that are read, or tokens by a transformer.
-        static_vectors: an .npy file of word vectors that the encoder starts from, with its words in a .txt beside it.
-        augment: training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its
-            options as in gandalf:threshold=0.2; see docs/methods/gandalf.md.
-        neighbours: labels that are kept of the random walk of each label, which then share clusters; 0 for no walk.
-        cluster_size: the most labels of a cluster.
-        detached_epochs: passes over the training rows in which the encoder learns clusters and texts alone.
-        epochs: passes after that, in which it learns labels too.
-        batch: rows of a batch.
-        random_negatives: labels drawn at random into each pool, on top of the positives of its rows.
-        loss: of every task: decoupled_softmax, info_nce or sup_con.
-        temperature: of the loss.
-        meta_weight: of the task of clusters; that of labels has 1.
-        learning_rate: of the encoder; 4e-3, and 1e-4 for a transformer, if left out.
-        warmup: steps over which it rises, in both parts of the training; it falls linearly to 0 after that.
-        beam: clusters with the highest scores for a row, whose labels are its shortlist.
-        shortlist_negatives: labels of its shortlist that each row draws into a pool.
-        refresh_every: epochs between two shortlists.
-        classifier_learning_rate: of the vectors of clusters and labels.
-        dropout: share of a row vector's numbers that are dropped in a step.
-        validation: share of the training documents, 5,000 at most, held out to learn the fusion.
-        seed: of all random numbers.
-        device: cpu, cuda, or auto for a GPU where there is one.
     """
-    run = begin("inceptionxml_lf", locals())
-    where = choose_device(device)
-    dataset, held_out = hold_out(dataset, validation, seed)
-    rows = augmented(dataset, augment, seed=seed)
-    train = rows.train
-    label_loss = loss_named(loss, temperature=temperature)
+    task = read(run, "inceptionxml_lf", dataset, o, validation=o.validation)
+    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
 
-    bag = read_text(rows, "bag", fields, 256, max_length, None, run=run, device=where, seed=seed)
+    words = replace(o, encoder="bag", width=256, static_vectors=None)
+    bag = run.once("bag", lambda: read_text(run, task.rows, words))
     z = unit_rows(bag.embed(bag.labels) + label_centroids(train.targets, bag.embed(bag.documents)))  # (L, D)
-    if neighbours:
-        z = with_neighbours(label_walk(dataset.train.targets, keep=neighbours), z)
-    clusters = clusters_of(z, cluster_size, seed=seed, device=where)
-    text = read_text(rows, encoder, fields, width, max_length, static_vectors, run=run, device=where, seed=seed)
-    w = train_together(
-        run,
-        text,
-        train,
-        clusters,
-        label_loss,
-        label_texts=True,
-        detached_epochs=detached_epochs,
-        epochs=epochs,
-        batch=batch,
-        positives=1,
-        random_negatives=random_negatives,
-        beam=beam,
-        shortlist_negatives=shortlist_negatives,
-        refresh_every=refresh_every,
-        meta_weight=meta_weight,
-        learning_rate=learning_rate or learning_rate_of(text.encoder),
-        classifier_learning_rate=classifier_learning_rate,
-        warmup=warmup,
-        dropout=dropout,
-        seed=seed,
-    )
-    vectors = {"encoder": text.embed(text.labels), "classifier": w}
-    bundle = Bundle("inceptionxml_lf", text.encoder, tuple(fields), dataset.labels, vectors, None, where)
-    return finish(run, fuse(bundle, held_out, dataset.train.targets))
+    if o.neighbours:
+        z = with_neighbours(label_walk(task.dataset.train.targets, keep=o.neighbours), z)
+    clusters = clusters_of(run, z, o.cluster_size)
+    w = train_with_meta_labels(text, train, clusters, label_loss, o, label_texts=True, positives=1)
+    return task.model({"encoder": text.embed(text.labels), "classifier": w})

@@ -15,11 +15,10 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import encode_together
 from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
-from longtail.stages.text import Text, cache_of
+from longtail.stages.task import Text
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import Tokens, token_table
+from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
-from longtail.train.run import Run
 
 
 class Enriched:
@@ -29,20 +28,20 @@ class Enriched:
     it clusters them or trains classifiers on them. Without links, a document is what its encoder says.
 
     Args:
-        text: the encoder, and the tokens of documents and labels.
+        text: the encoder, and the tokens of documents and labels; the log of its run says how evenly documents weigh
+            their nodes.
         enrichment: bank and combiner; None where the texts of nodes are appended to those of documents, or nothing is
             done.
         nodes: the tokens of M nodes; None without an enrichment.
         most: nodes that a document has at most.
         bank: whether nodes have vectors of their own; else the encoder encodes them in each step.
-        run: its log says how evenly documents weigh their nodes.
     """
 
     def __init__(
-        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, bank: bool, run: Run
+        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, bank: bool
     ) -> None:
         self.text, self.enrichment, self._nodes, self._most, self._bank = text, enrichment, nodes, most, bank
-        self._run, self._tokens = run, text.documents
+        self._tokens = text.documents
         self.links: LinkedNodes | None = None
         if nodes is not None:
             tokens = None if bank else partial(text.encoder.tokenizer.batch, nodes)
@@ -73,7 +72,7 @@ class Enriched:
             self.links.renew(edges)
         else:
             longer = appended_to(documents, edges, nodes, self._most)
-            self._tokens = token_table(longer, fields, self.text.encoder.tokenizer, cache_of(self._run))
+            self._tokens = self.text.tokens(longer, fields)
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -116,15 +115,15 @@ class Enriched:
             return x
         if not self._bank:
             self.fill()
+        if self.text.run.plan is not None:
+            return x
         links = self.links.of_every_document()
         enriched, weights = self.enrichment.enrich(x, links)
-        self._run.log.note(attention_entropy=round(spread(weights, links), 6))
+        self.text.run.log.note(attention_entropy=round(spread(weights, links), 6))
         return enriched
 
 
-def enriched_documents(
-    text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool, run: Run, seed: int
-) -> Enriched:
+def enriched_documents(text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool) -> Enriched:
     """Make the enrichment of documents. Its bank is empty until `Enriched.fill`: a resumed run encodes no nodes.
 
     Args:
@@ -133,17 +132,15 @@ def enriched_documents(
         design: of the combiner; None for no enrichment.
         most: see `Enriched`.
         bank: see `Enriched`.
-        run: see `Enriched`.
-        seed: of the combiner.
     """
     if design is None:
-        return Enriched(text, None, None, most=most, bank=bank, run=run)
-    table = token_table(nodes, ("title",), text.encoder.tokenizer, cache_of(run))
+        return Enriched(text, None, None, most=most, bank=bank)
+    table = text.tokens(nodes, ("title",))
     width = text.encoder.width
     empty = np.zeros((len(nodes), width), np.float32)
-    enrichment = Enrichment(empty, Combiner(width, design, seed=seed)).to(text.device)
+    enrichment = Enrichment(empty, Combiner(width, design, seed=text.run.seed)).to(text.run.device)
     enrichment.bank.requires_grad_(bank)
-    return Enriched(text, enrichment, table, most=most, bank=bank, run=run)
+    return Enriched(text, enrichment, table, most=most, bank=bank)
 
 
 def appended_to(documents: Texts, edges: CSR | None, nodes: Texts, most: int) -> Texts:

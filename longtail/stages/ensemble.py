@@ -7,9 +7,11 @@ from pathlib import Path
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.model import Pair, load
-from longtail.stages.fusion import fuse, hold_out
-from longtail.stages.text import begin, finish
-from longtail.train.run import Run, settings_of
+from longtail.stages.fusion import fuse
+from longtail.stages.recipe import finish
+from longtail.stages.task import hold_out
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
 
 
 def pair(
@@ -38,11 +40,12 @@ def pair(
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
     held = [_held_out(Path(folder), dataset) for folder in asked.values()]
     if held[0] != held[1]:
-        expected, found = (f"validation {share} and seed {seed}" for share, seed in held)
+        expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
         raise BadInput(Path(second) / "run.json", problem, remedy="train one of them again, with those of the other")
     share, seed = held[0]
-    run = begin("fuse", {"dataset": dataset, "out": out, **asked, "validation": share, "seed": seed})
+    run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
+    run.begin("fuse", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
     one, other = (load(folder, device=device) for folder in asked.values())
     for folder, model in zip(asked.values(), (one, other), strict=True):
         if model.kinds[-1] != "fused":
@@ -50,10 +53,10 @@ def pair(
             problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
             raise BadInput(folder, problem, remedy="train it with a recipe that does, and --validation above 0")
     rest, held_out = hold_out(dataset, share, seed)
-    run.claim()
+    run.progress.claim()
     both = Pair(one, other)
     run.log.say(f"weighing {len(both.scorers)} scores on {len(held_out):,} documents that both runs held out")
-    return finish(run, fuse(both, held_out, rest.train.targets))
+    return finish(run, fuse(run, both, held_out, rest.train.targets))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:

@@ -1,28 +1,18 @@
-"""The documents that a recipe holds out, and the fusion that it learns on them."""
+"""The fusion that a recipe learns on documents that it held out."""
 
 from __future__ import annotations
 
-from longtail.data.dataset import Dataset
-from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.evaluate.propensity import label_frequency
 from longtail.search.fusion import Candidates, learn_fusion
-from longtail.stages.text import AnyModel
-from longtail.topk import IntArray
+from longtail.stages.recipe import AnyModel
+from longtail.train.run import Run
+
+_CANDIDATES = 100  # labels that each scorer finds for a document
 
 
-def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
-    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
-    return dataset.holdout(rows_held_out(dataset, share, seed))
-
-
-def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
-    """The rows that `hold_out` takes."""
-    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
-
-
-def fuse(bundle: AnyModel, validation: Split, targets: CSR) -> AnyModel:
+def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel:
     """The same model with the kind ``fused``, learned on held-out training documents.
 
     It is learned on the labels that its scorers find, and then searches all labels, where it may prefer some that none
@@ -30,19 +20,24 @@ def fuse(bundle: AnyModel, validation: Split, targets: CSR) -> AnyModel:
     99 % of the five labels that it ranks first were candidates. Every round before that adds candidates, so it ends.
 
     Args:
-        bundle: has at least two scorers.
+        run: of the recipe.
+        model: has at least two scorers.
         validation: documents that no stage was trained on; where there are none, the model stays as it is.
         targets: (N, L) of the documents that the stages were trained on, for the frequency of labels.
     """
     if not len(validation):
-        return bundle
-    vectors, frequency = bundle.encode(validation.documents), label_frequency(targets)
-    queries = [bundle.queries(vectors, kind) for kind in bundle.scorers]
-    tables = [bundle.table(kind) for kind in bundle.scorers]
-    tops = [bundle.search(vectors, 100, kind=kind, exclude=validation.filtered) for kind in bundle.scorers]
+        return model
+    if run.plan is not None:
+        width = sum(model.table(kind).shape[1] for kind in model.scorers)
+        run.counted("fusion", len(validation), 3 * len(model.labels), width)  # its parts, and two rounds of its own
+        return model
+    vectors, frequency = model.encode(validation.documents), label_frequency(targets)
+    queries = [model.queries(vectors, kind) for kind in model.scorers]
+    tables = [model.table(kind) for kind in model.scorers]
+    tops = [model.search(vectors, _CANDIDATES, kind=kind, exclude=validation.filtered) for kind in model.scorers]
     while True:
         candidates = Candidates.of(tops, queries, tables, validation.targets)
-        fused = bundle.fused_by(learn_fusion(candidates, frequency))
-        tops.append(fused.search(vectors, 100, kind="fused", exclude=validation.filtered))
+        fused = model.fused_by(learn_fusion(candidates, frequency))
+        tops.append(fused.search(vectors, _CANDIDATES, kind="fused", exclude=validation.filtered))
         if candidates.cover(tops[-1].ids[:, :5]) >= 0.99:
             return fused

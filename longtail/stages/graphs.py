@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,15 +17,45 @@ from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, take_entries
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
+from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss
 from longtail.losses.weights import Bandits, accuracy
-from longtail.stages.text import Text, cache_of, loss_named
+from longtail.options import COUNT, Range, option
+from longtail.stages.recipe import RunOptions
+from longtail.stages.refresh import due
+from longtail.stages.task import Task, Text
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import token_table
-from longtail.train.run import Run
 from longtail.transforms.walk import cached_walk, walk
 
+ABOVE_ZERO = Range(0, 1, open="low")
 SIDES = ("documents", "labels")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphOptions(RunOptions):
+    """Metadata graphs."""
+
+    graphs: Sequence[str] = option(("all",), "names of the graphs whose neighbours make loss terms; all, or none")
+    graph_sides: Sequence[str] = option(SIDES, "whose neighbours make terms", choices=SIDES)
+    graph_weights: str = option("bandit:0.03", "bandit, bandit:MEAN with the mean that it starts from, or fixed:WEIGHT")
+    graph_loss: str | None = option("triplet", "of these terms; that of the encoder if left out", choices=LOSSES)
+    graph_share: float = option(
+        0.5,
+        "share of a batch's documents and labels that draw a neighbour in each graph; 1 costs most",
+        within=ABOVE_ZERO,
+    )
+    graph_redraw: int = option(10, "steps after which the bandits are rewarded and draw new weights", within=COUNT)
+    walk_restart: float = option(
+        0.8, "chance that a hop of the walk starts anew; 1 takes the edges as they are", within=ABOVE_ZERO
+    )
+    walk_keep: int = option(20, "nodes that the walk keeps of a document or label", within=COUNT)
+    walk_again: bool = option(
+        False,
+        "at each pruning, prune the graph and walk anew over what is left; for graphs with many wrong edges",
+    )
+    hub_degree: int = option(500, "nodes with more neighbours than this are left out", within=COUNT)
+    prune: bool = option(True, "drop edges whose ends are not similar under the current encoder")
+    prune_above: float = option(0.0, "the cosine that an edge must exceed to stay", within=Range(-1, 1))
 
 
 class GraphTerms:
@@ -37,12 +68,11 @@ class GraphTerms:
     Source: RAMEN (Mittal et al., 2025), section 3.1 and appendix A.
 
     Args:
-        text: the encoder, documents and labels.
+        text: the encoder, documents and labels; the log of its run says what is left of the graphs.
         pools: the neighbours in each graph, by name.
         nodes: the tokens of each graph's nodes.
         loss: of a side's cosines to the anchors.
         weights: of the terms; learned ones are told the accuracy of the main task.
-        run: its log says what is left of the graphs.
         prune_from: the first epoch before which edges are pruned, counted from 0.
         prune_every: epochs between two prunings; 0 for none.
         prune_above: edges of a cosine up to this are pruned.
@@ -55,14 +85,13 @@ class GraphTerms:
         nodes: Mapping[str, Ragged],
         loss: Loss,
         weights: Bandits,
-        run: Run,
         *,
         prune_from: int,
         prune_every: int,
         prune_above: float,
     ) -> None:
         self.pools, self.weights = pools, weights
-        self._text, self._nodes, self._loss, self._run = text, nodes, loss, run
+        self._text, self._nodes, self._loss = text, nodes, loss
         self._from, self._every, self._above = prune_from, prune_every, prune_above
 
     def terms(self, batch: Batch, scores: Tensor, x: Tensor, z: Tensor, anchors: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -90,10 +119,12 @@ class GraphTerms:
         """Prune the graphs when it is time, and note the edges that are kept, of how many, and the weights."""
         if not self.pools:
             return
-        if epoch == 0:
-            self.weights.restart()  # trial steps have been counted
-        if self._every and epoch >= self._from and (epoch - self._from) % self._every == 0:
+        if self._every and due(epoch, self._from, self._every):
             self._prune()
+        if self._text.run.plan is None:
+            self._note()
+
+    def _note(self) -> None:
         numbers = {
             f"{name}.{side}": {
                 "edges": edges,
@@ -103,9 +134,9 @@ class GraphTerms:
             for name, pool in self.pools.items()
             for side, edges in pool.counts().items()
         }
-        self._run.log.note(graphs=numbers)
+        self._text.run.log.note(graphs=numbers)
         said = (f"{name} {n['edges']:,} edges x {n['weight']:.3f}" for name, n in numbers.items())
-        self._run.log.say(f"graphs: {', '.join(said)}")
+        self._text.run.log.say(f"graphs: {', '.join(said)}")
 
     def _prune(self) -> None:
         tables = {"documents": self._text.documents, "labels": self._text.labels}
@@ -127,82 +158,49 @@ class GraphTerms:
             pool.load_state_dict(state[f"graph.{name}"])
 
 
-def graph_terms(
-    dataset: Dataset,
-    text: Text,
-    run: Run,
-    *,
-    names: Sequence[str],
-    seed: int,
-    sides: Sequence[str] = SIDES,
-    loss: str = "triplet",
-    weights: str = "bandit:0.03",
-    redraw: int = 10,
-    share: float = 0.5,
-    restart: float = 0.8,
-    keep: int = 20,
-    hub: int = 500,
-    prune_from: int = 2,
-    prune_every: int = 1,
-    prune_above: float = 0.0,
-    walk_again: bool = False,
-) -> GraphTerms:
+def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: int) -> GraphTerms:
     """Walk on the graphs of a data set, and make the terms of them.
 
     Args:
-        dataset: has the graphs; held-out and test documents have no edges in them.
-        text: the encoder, and the tokens of documents and labels.
-        run: keeps walks and tokens while it trains.
-        names: of the graphs, ``("all",)`` or ``("none",)``.
-        seed: of the weights.
-        sides: ``documents``, ``labels``, or both.
-        loss: a name of `LOSSES`.
-        weights: ``bandit``, ``bandit:MEAN`` with the mean that they start from (0.1 if left out), or ``fixed:WEIGHT``.
-        redraw: steps after which the bandits are rewarded and weights drawn anew.
-        share: in (0, 1], of the documents and labels of a batch that draw a neighbour in each graph.
-        restart: of the walk (`longtail.transforms.walk.walk`); 1 takes the edges as they are.
-        keep: nodes a row that the walk keeps.
-        hub: a node with more neighbours than this is left out.
-        prune_from: see `GraphTerms`.
-        prune_every: see `GraphTerms`.
-        prune_above: see `GraphTerms`.
-        walk_again: prune the edges of the graph and walk anew over what is left, not what the first walk found.
+        task: its rows have the graphs; held-out and test documents have no edges in them.
+        o: which graphs, and how.
+        loss: the name of the loss where the options leave it out.
+        first: the first epoch before which edges are pruned, counted from 0.
+        every: epochs between two prunings.
 
     Raises:
-        BadInput: there is no such graph, side or weight, or a graph that was asked for by name has no edge.
+        BadInput: there is no such graph or weight, or a graph that was asked for by name has no edge.
     """
-    for side in sides:
-        if side not in SIDES:
-            raise BadInput(
-                "--graph-sides", f"expected documents, labels or both, found {side}", remedy="choose of those"
-            )
+    text, run = task.text, task.text.run
     pools, tables = {}, {}
-    for name in chosen(dataset, names):
-        graph = dataset.graphs[name]
-        nodes = Texts(Strings.of([""] * len(graph.nodes)), {"title": graph.nodes})
-        table = token_table(nodes, ("title",), text.encoder.tokenizer, cache_of(run))
-        known = {side: _readable(matrix, table) for side, matrix in _edges(graph, sides)}
+    for name in chosen(task.rows, o.graphs):
+        graph = task.rows.graphs[name]
+        table = text.tokens(Texts(Strings.of([""] * len(graph.nodes)), {"title": graph.nodes}), ("title",))
+        known = {side: _readable(matrix, table) for side, matrix in _edges(graph, o.graph_sides)}
         if not any(matrix.nnz for matrix in known.values()):
-            problem = f"graph {name} has no edges of {' or '.join(sides)}"
-            raise BadInput("--graphs", problem, remedy="name the graphs that have, or give other --graph-sides")
+            problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)}"
+            raise BadInput("graphs", problem, remedy="name the graphs that have, or give other graph_sides")
         walked = {
-            side: cached_walk(matrix, cache_of(run), restart=restart, keep=keep, hub=hub)
+            side: run.once(
+                f"walk {name} {side}",
+                partial(cached_walk, matrix, run.cache, restart=o.walk_restart, keep=o.walk_keep, hub=o.hub_degree),
+            )
             for side, matrix in known.items()
         }
-        again = partial(walk, restart=restart, keep=keep, hub=hub) if walk_again else None
-        pools[name] = Neighbours(walked, known, partial(text.encoder.tokenizer.batch, table), share=share, walk=again)
+        again = partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub=o.hub_degree) if o.walk_again else None
+        pools[name] = Neighbours(walked, known, text.source(table), share=o.graph_share, walk=again)
         tables[name] = table
     terms = [f"{name}.{side}" for name, pool in pools.items() for side in pool.edges]
+    weights = _weights(o.graph_weights, terms, o.graph_redraw, o.seed)
     return GraphTerms(
         text,
         pools,
         tables,
-        loss_named(loss),
-        _weights(weights, terms, redraw, seed),
-        run,
-        prune_from=prune_from,
-        prune_every=prune_every,
-        prune_above=prune_above,
+        loss_named(o.graph_loss or loss),
+        weights,
+        prune_from=first,
+        prune_every=every if o.prune else 0,
+        prune_above=o.prune_above,
     )
 
 
@@ -213,11 +211,11 @@ def chosen(dataset: Dataset, names: Sequence[str]) -> list[str]:
         return []
     if tuple(names) == ("all",):
         if not dataset.graphs:
-            raise BadInput("--graphs", "the data set has no graph", remedy="train without: --graphs none")
+            raise BadInput("graphs", "the data set has no graph", remedy="train without: graphs none")
         return list(dataset.graphs)
     for name in names:
         if name not in dataset.graphs:
-            raise BadInput("--graphs", f"the data set has no graph {name}", remedy=f"its graphs are: {there}")
+            raise BadInput("graphs", f"the data set has no graph {name}", remedy=f"its graphs are: {there}")
     return list(names)
 
 
@@ -242,6 +240,6 @@ def _weights(given: str, terms: Sequence[str], redraw: int, seed: int) -> Bandit
         mean = -1.0
     if kind not in {"bandit", "fixed"} or mean < 0:
         problem = f"expected bandit, bandit:MEAN or fixed:WEIGHT, found {given}"
-        raise BadInput("--graph-weights", problem, remedy="fixed:0.1 switches the bandits off")
+        raise BadInput("graph_weights", problem, remedy="fixed:0.1 switches the bandits off")
     deviation = mean if kind == "bandit" else 0.0  # with the rate, all in proportion to the mean; 0.1, 0.1, 0.01 at 0.1
     return Bandits(terms, mean=mean, deviation=deviation, learning_rate=mean**2, every=redraw, seed=seed)

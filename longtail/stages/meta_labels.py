@@ -1,8 +1,9 @@
-"""What the recipes share that train clusters of labels and labels together: the two tasks, and who is met in them."""
+"""Meta-labels: an encoder learns clusters of labels and labels together, and whom a document meets in both tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -10,45 +11,49 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.batches.batch import Batch
-from longtail.batches.loader import Loader
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.split import Split
 from longtail.losses.base import Loss
 from longtail.modules.classifiers import FreeVectors
-from longtail.modules.encoders.base import encode_together
-from longtail.stages.shortlists import nearest, with_one, wrong_labels_in
-from longtail.stages.text import Text
+from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
+from longtail.stages.shortlists import with_one, wrong_labels_near
+from longtail.stages.task import EncoderOptions, FusionOptions, Text
 from longtail.topk import FloatArray, IntArray
-from longtail.train.fit import fit, linear
-from longtail.train.optimizer import AdamW
-from longtail.train.plan import announce
-from longtail.train.run import Run
+from longtail.train.optimizer import adamw
 
 
-def train_together(
-    run: Run,
+@dataclass(frozen=True, kw_only=True)
+class MetaLabelOptions(EncoderOptions, FusionOptions):
+    """Meta-labels: clusters of labels."""
+
+    cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
+    detached_epochs: int = option(
+        2, "passes over the training rows in which labels have no gradient to the encoder", within=NATURAL
+    )
+    epochs: int = option(6, "passes after that, in which the encoder learns labels too", within=NATURAL)
+    temperature: float = option(0.1, "of the loss", within=POSITIVE)
+    meta_weight: float = option(1.0, "of the task of clusters; that of labels has 1", within=NATURAL)
+    beam: int = option(8, "clusters with the highest scores for a row, whose labels are its shortlist", within=COUNT)
+    shortlist_negatives: int = option(2, "labels of its shortlist that each row draws into a pool", within=NATURAL)
+    refresh_every: int = option(2, "epochs between two shortlists", within=COUNT)
+    classifier_learning_rate: float = option(1e-2, "of the vectors of clusters and labels", within=NATURAL)
+    dropout: float = option(0.3, "share of a row vector's numbers that are dropped in a step", within=BELOW_ONE)
+    loss: str = "decoupled_softmax"
+    encoder: str = "convolution"
+    batch: int = 256
+
+
+def train_with_meta_labels(
     text: Text,
     split: Split,
     clusters: IntArray,
     loss: Loss,
+    o: MetaLabelOptions,
     *,
-    label_texts: bool,
-    detached_epochs: int,
-    epochs: int,
-    batch: int,
-    positives: int | None,
-    random_negatives: int,
-    beam: int,
-    shortlist_negatives: int,
-    refresh_every: int,
-    meta_weight: float,
-    learning_rate: float,
-    classifier_learning_rate: float,
-    warmup: int,
-    dropout: float,
-    seed: int,
+    label_texts: bool = False,
+    positives: int | None = None,
 ) -> FloatArray:
     """Train an encoder, a vector for each cluster of labels, and one for each label on top of its cluster's.
 
@@ -57,39 +62,26 @@ def train_together(
     one too, with the sum of the two vectors.
 
     Args:
-        run: keeps the stages ``detached`` and ``joint``.
-        text: the encoder, and the tokens of the split's documents and of the labels.
+        text: the encoder, and the tokens of the split's documents and of the labels; its run keeps the stages
+            ``detached`` and ``joint``.
         split: N training rows.
         clusters: (L,) int64, the cluster of each label.
         loss: of inner products of a unit vector and a free one.
+        o: how.
         label_texts: add the embedding of a label's text to its vector, and train it.
-        detached_epochs: passes over the rows in which the task of labels has no gradient to the encoder.
-        epochs: passes in which it has.
-        batch: rows of a batch.
         positives: how many labels of each row its pool holds; None for all.
-        random_negatives: labels drawn at random into each pool.
-        beam: clusters with the highest scores for a row, whose labels are its shortlist.
-        shortlist_negatives: labels of its shortlist that each row draws into a pool.
-        refresh_every: epochs between two shortlists.
-        meta_weight: of the task of clusters.
-        learning_rate: of the encoder.
-        classifier_learning_rate: of the vectors of clusters and labels.
-        warmup: steps over which both rise, in each stage; they fall linearly to 0 after that.
-        dropout: share of a document vector's numbers that are dropped in a step.
-        seed: of all random numbers.
 
     Returns:
         (L, D + 1) float32, the last column being the bias.
     """
     shape = (int(clusters.max(initial=0)) + 1, text.encoder.width + 1)
-    meta = FreeVectors(np.zeros(shape, np.float32), normalised=False).to(text.device)
-    free = FreeVectors(np.zeros((len(clusters), shape[1]), np.float32), normalised=False).to(text.device)
-    cluster_of = torch.from_numpy(clusters).to(text.device)
-    mined = Mined(len(split), shortlist_negatives)
-    documents, labels = text.sources()
-    pool = Pool(split.targets, positives, random_negatives, mined)
-    sampler = Shuffled(len(split), batch, seed=seed)
-    batches = Loader(split, sampler, pool, documents, labels if label_texts else None, seed=seed)
+    run = text.run
+    meta = FreeVectors(np.zeros(shape, np.float32), normalised=False).to(run.device)
+    free = FreeVectors(np.zeros((len(clusters), shape[1]), np.float32), normalised=False).to(run.device)
+    cluster_of = torch.from_numpy(clusters).to(run.device)
+    mined = Mined(len(split), o.shortlist_negatives)
+    pool = Pool(split.targets, positives, o.random_negatives, mined)
+    batches = text.batches(split, Shuffled(len(split), o.batch, seed=o.seed), pool, encoded=label_texts)
 
     def terms(b: Batch, *, detached: bool) -> dict[str, Tensor]:
         ids, at = torch.unique(cluster_of[b.label_ids], return_inverse=True)  # (C,), (P,)
@@ -99,46 +91,37 @@ def train_together(
         if b.labels is None:
             x = text.encoder(b.documents)  # (B, D)
         else:
-            x, z = encode_together(text.encoder, b.documents, b.labels)  # (B, D), (P, D)
+            x, z = text.encode(b)  # (B, D), (P, D)
             w = w + F.pad(z.detach() if detached else z, (0, 1))
             found["text"] = loss(x @ z.T, b.targets, b.mask)
-        x = with_one(F.dropout(x, dropout))  # (B, D + 1)
-        found["meta"] = meta_weight * loss(x @ c.T, _largest(b.targets, at, ids), _largest(b.mask, at, ids))
+        x = with_one(F.dropout(x, o.dropout))  # (B, D + 1)
+        found["meta"] = o.meta_weight * loss(x @ c.T, _largest(b.targets, at, ids), _largest(b.mask, at, ids))
         found["label"] = loss((x.detach() if detached else x) @ w.T, b.targets, b.mask)
         return found
 
-    def before_epoch(epoch: int) -> None:
-        if epoch % refresh_every == 0 and shortlist_negatives:
+    def shortlist(epoch: int) -> None:
+        if epoch % o.refresh_every == 0 and o.shortlist_negatives:
             x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
-            near = nearest(meta.table.detach().cpu().numpy(), x, beam, device=text.device)
-            mined.renew(wrong_labels_in(split, near, clusters))
+            mined.renew(wrong_labels_near(run, split, x, meta.table.detach().cpu().numpy(), clusters, o.beam))
 
-    trained = {"encoder": text.encoder, "meta": meta, "free": free}
+    trained, rate = {"encoder": text.encoder, "meta": meta, "free": free}, text.rate(o.learning_rate)
 
-    def train(stage: str, epochs: int, objective: Callable[[Batch], dict[str, Tensor]], *, refresh: bool) -> None:
-        groups = [
-            {"params": list(text.encoder.parameters()), "lr": learning_rate},
-            {"params": [meta.table, free.table], "lr": classifier_learning_rate},
-        ]
-        optimizer = AdamW(groups, learning_rate)
-        if not refresh:
-            announce(objective, batches, optimizer, run=run, modules=trained, epochs=epochs)
-        fit(
-            objective,
+    def train(stage: str, epochs: int, *, detached: bool, before_epoch: Callable[[int], None] | None = None) -> None:
+        optimizer = adamw((text.encoder, rate), ([*meta.parameters(), *free.parameters()], o.classifier_learning_rate))
+        run.train(
+            stage,
+            lambda b: terms(b, detached=detached),
             batches,
             optimizer,
-            run=run,
-            stage=stage,
-            modules=trained,
+            trained,
             epochs=epochs,
-            seed=seed,
-            schedule=linear(warmup),
-            before_epoch=before_epoch if refresh else None,
+            warmup=o.warmup,
+            before_epoch=before_epoch,
             others={"mined": mined},
         )
 
-    train("detached", detached_epochs, lambda b: terms(b, detached=True), refresh=False)
-    train("joint", epochs, lambda b: terms(b, detached=False), refresh=True)
+    train("detached", o.detached_epochs, detached=True)
+    train("joint", o.epochs, detached=False, before_epoch=shortlist)
     vectors: FloatArray = (free.table + meta.table[cluster_of]).detach().cpu().numpy()
     if label_texts:
         vectors[:, :-1] += text.embed(text.labels)

@@ -49,6 +49,10 @@ class Ragged:
         weights = self.weights[positions] if len(self.weights) else np.zeros(0, np.float32)
         return Ragged(self.ids[positions], offsets, weights)
 
+    def repeated(self, n: int) -> Ragged:
+        """A table of n rows: these, again and again."""
+        return self.take(np.resize(np.arange(len(self)), n))
+
     def save(self, folder: Path) -> None:
         """Write the arrays as ``.npy`` files into a new folder, which appears whole or not at all."""
         with new_folder(folder) as path:

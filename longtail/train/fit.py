@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.errors import LongtailError
-from longtail.train.run import Run, Stateful
+from longtail.train.progress import Progress, Stateful
 
 Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
 Schedule: TypeAlias = Callable[[int, int], float]
@@ -35,7 +35,7 @@ def fit(
     batches: Loader,
     optimizer: torch.optim.Optimizer,
     *,
-    run: Run,
+    progress: Progress,
     stage: str,
     modules: Mapping[str, nn.Module],
     epochs: int,
@@ -53,7 +53,7 @@ def fit(
         objective: gives the loss terms of a batch by name; their weights are in them.
         batches: makes the batches.
         optimizer: of the modules' parameters. This is the only place of the library that calls its step.
-        run: where checkpoints and the log go.
+        progress: where checkpoints and the log go.
         stage: the name of the stage, unique in its run.
         modules: what is trained, by name; kept when the stage is finished.
         epochs: passes over the sampler's epoch.
@@ -66,15 +66,15 @@ def fit(
         LongtailError: a term is not finite; the step is not taken, and the last checkpoint stays.
     """
     state = {"optimizer": optimizer, **(others or {})}
-    run.claim()
-    position = run.restore(stage, modules, state)
+    progress.claim()
+    position = progress.restore(stage, modules, state)
     steps = batches.steps()
     if position.get("done"):
-        run.log.passed(stage, epochs * steps)
+        progress.log.passed(stage, epochs * steps)
         return
     device = next(parameter.device for module in modules.values() for parameter in module.parameters())
     first_epoch, first_step = position.get("epoch", 0), position.get("step", 0)
-    run.log.start(stage, steps=epochs * steps, done=first_epoch * steps + first_step)
+    progress.log.start(stage, steps=epochs * steps, done=first_epoch * steps + first_step)
     for module in modules.values():
         module.train()
     try:
@@ -85,15 +85,15 @@ def fit(
             for step, batch in enumerate(batches.epoch(epoch, start), start):
                 set_learning_rate(optimizer, schedule(epoch * steps + step, epochs * steps))
                 terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
-                run.log.step(terms, len(batch.rows), batches.pool_of(batch))
+                progress.log.step(terms, len(batch.rows), batches.pool_of(batch))
                 if step + 1 < steps:
-                    run.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
-            run.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)
+                    progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
+            progress.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)
             if epoch + 1 < epochs:
-                run.checkpoint(stage, modules, state, {"epoch": epoch + 1, "step": 0})
+                progress.checkpoint(stage, modules, state, {"epoch": epoch + 1, "step": 0})
     finally:
-        run.log.stop()
-    run.finish(stage, modules)
+        progress.log.stop()
+    progress.finish(stage, modules)
 
 
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:

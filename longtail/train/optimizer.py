@@ -74,6 +74,13 @@ class AdamW(torch.optim.Optimizer):
                 _update(dense, group)
 
 
+def adamw(*rates: tuple[torch.nn.Module | Iterable[Tensor], float]) -> AdamW:
+    """AdamW over modules, or lists of parameters, each with a learning rate; those without parameters are left out."""
+    parts = ((part.parameters() if isinstance(part, torch.nn.Module) else part, rate) for part, rate in rates)
+    groups = [{"params": list(parameters), "lr": rate} for parameters, rate in parts]
+    return AdamW([group for group in groups if group["params"]], rates[0][1])
+
+
 def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:
     """Update parameters and their moments in place, in one pass over (parameter, gradient, moments, step) of each."""
     parameters, gradients, firsts, seconds, steps = (list(column) for column in zip(*tensors, strict=True))

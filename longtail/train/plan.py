@@ -1,12 +1,18 @@
-"""What a run will cost, said before it starts."""
+"""What a run will do and cost, said before it starts.
+
+The plan of a recipe is its page, run once with nothing done: a stage takes a few steps that change nothing, and what
+would be encoded, searched or clustered is measured on a small part and counted. So the plan has whatever the page does.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from rich.table import Table
@@ -17,18 +23,21 @@ from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
-from longtail.train.run import Run
+
+Result = TypeVar("Result")
+LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The size of a training stage.
+class StagePlan:
+    """The size and time of a training stage.
 
     Attributes:
+        stage: its name.
         rows: training documents.
         unlabelled: how many of them have no label, or only filtered ones: losses that are defined by positives leave
             them out.
-        labels: L.
+        labels: L, of the stage.
         steps: steps an epoch.
         epochs: of the stage.
         batch: documents of a batch, B.
@@ -36,10 +45,10 @@ class Plan:
         negatives: labels of the pool that are a document's effective negatives, on average.
         parameters: trained numbers.
         memory: estimated peak bytes of one process, on the device that trains.
-        disk: bytes of the run folder: checkpoint and finished stage, each with the parameters, the first with moments.
-        seconds: estimated time of an epoch, from a few steps that change nothing; None where they were not made.
+        seconds: estimated time of an epoch.
     """
 
+    stage: str
     rows: int
     unlabelled: int
     labels: int
@@ -50,106 +59,186 @@ class Plan:
     negatives: float
     parameters: int
     memory: int
-    disk: int
-    seconds: float | None
+    seconds: float
+
+
+@dataclass(slots=True)
+class Work:
+    """What a run does besides taking steps: how often, and the estimated seconds of all times together."""
+
+    times: int = 0
+    seconds: float = 0.0
+
+
+class Plan:
+    """The stages of a run, and its work between and after them.
+
+    Args:
+        folder: of the run, whose disk must have room; None for none.
+
+    Attributes:
+        stages: in the order in which they are trained.
+        work: by name.
+        held: bytes of the vectors that are held at once for a search.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self.stages: list[StagePlan] = []
+        self.work: dict[str, Work] = {}
+        self.held = 0
+        self._rates: dict[object, float] = {}
+
+    @property
+    def seconds(self) -> float:
+        """The estimated time of everything."""
+        trained = sum(stage.epochs * stage.seconds for stage in self.stages)
+        return trained + sum(work.seconds for work in self.work.values())
+
+    @property
+    def memory(self) -> int:
+        """The estimated peak bytes of one process."""
+        return max((stage.memory for stage in self.stages), default=0) + self.held
+
+    @property
+    def disk(self) -> int:
+        """The estimated bytes of the run folder: finished stages, and a checkpoint with moments."""
+        sizes = [4 * stage.parameters for stage in self.stages]
+        return sum(sizes) + 3 * max(sizes, default=0)
+
+    def add(self, what: str, seconds: float, *, held: int = 0) -> None:
+        """Count some work.
+
+        Args:
+            what: its name.
+            seconds: of one time.
+            held: bytes that it holds.
+        """
+        work = self.work.setdefault(what, Work())
+        work.times += 1
+        work.seconds += seconds
+        self.held = max(self.held, held)
+
+    def rate(self, of: object, measure: Callable[[], float]) -> float:
+        """The seconds of a unit of something, measured once."""
+        if of not in self._rates:
+            self._rates[of] = measure()
+        return self._rates[of]
+
+    def stage(
+        self,
+        stage: str,
+        objective: Objective,
+        batches: Loader,
+        optimizer: torch.optim.Optimizer,
+        modules: Mapping[str, nn.Module],
+        *,
+        epochs: int,
+        reckoned: Callable[[int], float] | None = None,
+    ) -> None:
+        """Measure a stage: its size from the first batch, its time from a few steps that change nothing.
+
+        Args:
+            stage: its name.
+            objective: of the stage.
+            batches: of the stage.
+            optimizer: of the stage; left as it was.
+            modules: what is trained; left as they were.
+            epochs: of the stage.
+            reckoned: of a batch over very many labels: the seconds of a step of B documents, which is then not tried.
+
+        Raises:
+            LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
+        """
+        batch = next(iter(batches.epoch(0)))
+        size, pool = len(batch.rows), batches.pool_of(batch)
+        parts = list(modules.values())
+        parameters = sum(parameter.numel() for module in parts for parameter in module.parameters())
+        device = next(parameter.device for module in parts for parameter in module.parameters())
+        tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
+        activations = sum(_activation_bytes(module, part) for module in parts for part in tokens)
+        numbers = 3 * parameters + 6 * batch.targets.numel()
+        memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
+        _refuse("memory", memory, free_bytes(device), "lower batch, random_negatives, width or max_length")
+        if self._folder is not None:
+            there = next(
+                place for place in (self._folder.absolute(), *self._folder.absolute().parents) if place.exists()
+            )
+            _refuse("disk", 16 * parameters, shutil.disk_usage(there).free, "lower width, or give a larger disk")
+        if reckoned is not None and size * pool > LARGE:
+            seconds = reckoned(size)
+        else:
+            buffers = [buffer for module in parts for buffer in module.buffers()]
+            before = [buffer.clone() for buffer in buffers]
+            seconds = seconds_a_step(objective, batches, optimizer)
+            for buffer, value in zip(buffers, before, strict=True):
+                buffer.copy_(value)
+        self.stages.append(
+            StagePlan(
+                stage=stage,
+                rows=len(batches.split),
+                unlabelled=_unlabelled(batches.split),
+                labels=batches.pool.targets.shape[1],
+                steps=batches.steps(),
+                epochs=epochs,
+                batch=size,
+                pool=pool,
+                negatives=pool - float(((batch.targets > 0) | ~batch.mask).sum()) / size,
+                parameters=parameters,
+                memory=memory,
+                seconds=seconds * batches.steps(),
+            )
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as the log keeps it."""
+        whole = {"memory": self.memory, "disk": self.disk, "seconds": round(self.seconds, 3)}
+        work = {name: asdict(work) for name, work in self.work.items()}
+        return whole | {"stages": [asdict(stage) for stage in self.stages], "work": work}
 
     def table(self) -> Table:
         """The plan as two columns for a terminal."""
         table = Table.grid(padding=(0, 2))
-        seconds = "not measured" if self.seconds is None else f"{self.seconds:,.1f} s, {self.epochs} epochs"
-        for name, value in (
-            ("training documents", f"{self.rows:,}" + f", {self.unlabelled:,} without a label" * (self.unlabelled > 0)),
-            ("labels", f"{self.labels:,}"),
-            ("batch", f"{self.batch:,} documents x a pool of {self.pool:,} labels, {self.steps:,} steps an epoch"),
-            ("effective negatives", f"{self.negatives:,.0f} a document"),
-            ("parameters", f"{self.parameters:,}"),
-            ("peak memory", f"about {_size(self.memory)}"),
-            ("disk", f"about {_size(self.disk)}"),
-            ("an epoch", seconds),
-        ):
+        for name, value in self._lines():
             table.add_row(f"[dim]{name}[/dim]", value)
         return table
+
+    def _lines(self) -> list[tuple[str, str]]:
+        first, lines = self.stages[0], []
+        without = f", {first.unlabelled:,} without a label" * (first.unlabelled > 0)
+        lines.append(("training documents", f"{first.rows:,}{without}"))
+        lines.append(("labels", f"{max(stage.labels for stage in self.stages):,}"))
+        for stage in self.stages:
+            shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
+            taken = f"{stage.epochs} epochs of {duration(stage.seconds)}"
+            negatives = f"{stage.negatives:,.0f} effective negatives a document"
+            lines.append((f"stage {stage.stage}", f"{taken}; an epoch: {shape}, {negatives}"))
+        for name, work in self.work.items():
+            times = "" if work.times == 1 else f"{work.times} times, "
+            lines.append((name, f"{times}{duration(work.seconds)}"))
+        lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
+        lines.append(("peak memory", f"about {_size(self.memory)}"))
+        lines.append(("disk", f"about {_size(self.disk)}"))
+        lines.append(("in all", f"about {duration(self.seconds)}"))
+        return lines
 
 
 class Planned(Exception):
     """A dry run has shown its plan and is at its end."""
 
 
-def announce(
-    objective: Objective,
-    batches: Loader,
-    optimizer: torch.optim.Optimizer,
-    *,
-    run: Run,
-    modules: Mapping[str, nn.Module],
-    epochs: int,
-) -> None:
-    """Show what a stage will cost, before it starts, claim its run's folder, and note it in the log.
-
-    Args:
-        objective: of the stage.
-        batches: of the stage.
-        optimizer: of the stage; left as it was.
-        run: shows the plan; a run that is already under way has shown it.
-        modules: what is trained.
-        epochs: of the stage.
-
-    Raises:
-        LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
-        Planned: the run is dry.
-    """
-    if run.begun():
-        return
-    plan = _measure(objective, batches, optimizer, modules=list(modules.values()), epochs=epochs, folder=run.folder)
-    run.log.show(plan.table())
-    if run.dry:
-        raise Planned
-    run.claim()
-    run.log.write(plan=asdict(plan))
+def timed(action: Callable[[], Any]) -> float:
+    """The seconds that an action takes."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
 
 
-def _measure(
-    objective: Objective,
-    batches: Loader,
-    optimizer: torch.optim.Optimizer,
-    *,
-    modules: Sequence[nn.Module],
-    epochs: int,
-    folder: Path | None,
-) -> Plan:
-    """Size, memory and disk from the first batch, and the time of an epoch from a few steps."""
-    batch = next(iter(batches.epoch(0)))
-    size, pool = len(batch.rows), batches.pool_of(batch)
-    parameters = sum(parameter.numel() for module in modules for parameter in module.parameters())
-    device = next(parameter.device for module in modules for parameter in module.parameters())
-    tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
-    activations = sum(_activation_bytes(module, part) for module in modules for part in tokens)
-    memory = resident_bytes() * (device.type == "cpu") + 4 * (3 * parameters + 6 * batch.targets.numel()) + activations
-    disk = 4 * (3 + 1) * parameters
-    plan = Plan(
-        rows=len(batches.split),
-        unlabelled=_unlabelled(batches.split),
-        labels=batches.pool.targets.shape[1],
-        steps=batches.steps(),
-        epochs=epochs,
-        batch=size,
-        pool=pool,
-        negatives=pool - float(((batch.targets > 0) | ~batch.mask).sum()) / size,
-        parameters=parameters,
-        memory=memory,
-        disk=disk,
-        seconds=None,
-    )
-    _refuse("memory", memory, free_bytes(device), "lower --batch, --random-negatives, --width or --max-length")
-    if folder is not None:
-        there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
-        _refuse("disk", disk, shutil.disk_usage(there).free, "lower --width, or give --out on a larger disk")
-    buffers = [buffer for module in modules for buffer in module.buffers()]
-    before = [buffer.clone() for buffer in buffers]
-    seconds = seconds_a_step(objective, batches, optimizer) * plan.steps
-    for buffer, value in zip(buffers, before, strict=True):
-        buffer.copy_(value)
-    return replace(plan, seconds=seconds)
+def duration(seconds: float) -> str:
+    """Seconds, for people."""
+    if seconds < 120:
+        return f"{seconds:,.1f} s"
+    return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def _unlabelled(split: Split) -> int:

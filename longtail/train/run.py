@@ -1,173 +1,293 @@
-"""A run folder: what was asked, the log, finished stages and the checkpoint of the stage in progress."""
+"""A run: the context of a recipe, through which it trains, encodes, searches and clusters."""
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import math
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
+import numpy as np
+import torch
 from torch import nn
 
-from longtail.errors import BadInput
-from longtail.files import must_be_free, remove_partial, write_json
-from longtail.train.checkpoint import load_state, save_state
-from longtail.train.cost import Meter
+import longtail
+from longtail.batches.clusters import balanced_clusters
+from longtail.batches.loader import Loader
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import CSR
+from longtail.devices import choose_device
+from longtail.modules.encoders.base import Encoder, embed
+from longtail.search.exact import Exact
+from longtail.text.ragged import Ragged
+from longtail.topk import FloatArray, IntArray, TopK
+from longtail.train.fit import Objective, fit, linear
 from longtail.train.log import Log
+from longtail.train.plan import Plan, timed
+from longtail.train.progress import Progress, Stateful
 
-_UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
-
-
-def settings_of(run: Path) -> dict[str, Any]:
-    """What a run folder's ``run.json`` says.
-
-    Raises:
-        BadInput: there is none.
-    """
-    path = run / "run.json"
-    if not path.is_file():
-        raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one with --out")
-    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return settings
+Result = TypeVar("Result")
+_SAMPLE = 512  # texts, queries and vectors that a plan measures with
 
 
-class Stateful(Protocol):
-    """Anything whose state belongs into a checkpoint: modules, optimisers, samplers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state, as nested dicts of tensors and numbers."""
-
-    def load_state_dict(self, state: Any, /) -> Any:
-        """Take a state back."""
-
-
-@dataclass(slots=True)
 class Run:
-    """Where a recipe keeps what it has done, so that a crash at any moment costs at most the time since a checkpoint.
+    """Where and how a recipe works: folder, log, device, seed, threads and cache.
 
     A recipe is resumed by calling it again with the same arguments and the same folder: each of its stages finds its
-    result, or its checkpoint, or nothing.
+    result, or its checkpoint, or nothing (`longtail.train.progress.Progress`).
 
-    Attributes:
+    While ``plan`` is given, the run only says what it would do: `train` measures a few steps that change nothing, and
+    `embed`, `search` and `clusters` return arrays of the right shape without an answer in them.
+
+    Args:
         folder: of the run; None keeps everything in memory only.
         log: where it says what it does.
         interval: seconds between checkpoints.
         dry: stop once the plan is made.
+        cache: a folder that keeps what is made from the data, for other runs to find; the run's own if left out, for
+            as long as it trains.
+        threads: of PyTorch; as many as it takes by itself if left out.
+
+    Attributes:
+        seed: of all random numbers, from the recipe's options.
+        device: where it trains, from the recipe's options.
+        plan: what it would do, while its page is run for that.
     """
 
-    folder: Path | None = None
-    log: Log = field(default_factory=Log)
-    interval: float = 120.0
-    dry: bool = False
-    _last: float = field(default_factory=time.monotonic)
-    _meter: Meter | None = None
-    _settings: Mapping[str, Any] | None = None  # what `claim` is to write
+    def __init__(
+        self,
+        folder: Path | None = None,
+        log: Log | None = None,
+        *,
+        interval: float = 120.0,
+        dry: bool = False,
+        cache: Path | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.folder, self.log, self.dry, self._cache = folder, log or Log(), dry, cache
+        self.progress = Progress(None if dry else folder, self.log, interval)
+        self.seed, self.device = 0, torch.device("cpu")
+        self.plan: Plan | None = None
+        self.interval = interval
+        self.planned = False
+        self._made: dict[str, Any] = {}
+        if threads is not None:
+            torch.set_num_threads(threads)
 
-    def describe(self, settings: Mapping[str, Any]) -> None:
-        """Make sure that the folder is free for a run, or holds this one.
+    @property
+    def cache(self) -> Path | None:
+        """The folder that keeps what is made from the data; None where there is none."""
+        if self._cache is not None:
+            return self._cache
+        return None if self.folder is None or self.dry else self.folder / "tokens"
 
-        ``run.json`` is written by `claim`, when the first stage begins: a recipe that refuses an option before that
-        leaves the folder free for a corrected command.
+    def begin(
+        self,
+        recipe: str,
+        dataset: Dataset,
+        arguments: Mapping[str, Any],
+        *,
+        seed: int,
+        device: str,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make sure that the folder is free for a run of a recipe, or holds this one.
 
         Args:
-            settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, and what else helps
-                a reader.
+            recipe: its name.
+            dataset: that it is trained on.
+            arguments: of the recipe, by name.
+            seed: of all random numbers.
+            device: cpu, cuda, or auto for a GPU where there is one.
+            defaults: of the arguments, for runs that were begun before there were some of them.
 
         Raises:
-            BadInput: the folder holds something else.
+            BadInput: the folder holds a run of another recipe, of other arguments or of other data.
         """
-        if self.folder is None or self.dry:
+        self.seed, self.device = seed, choose_device(device)
+        if self.progress.folder is None:
             return
-        path = self.folder / "run.json"
-        self._meter = Meter(self.folder / "cost.json")
-        if not path.exists():
-            must_be_free(self.folder, besides=_UNCLAIMED)
-            self._settings = settings
-            return
-        remove_partial(self.folder)
-        found = json.loads(path.read_text(encoding="utf-8"))
-        wanted = json.loads(json.dumps(settings))
-        for part in ("recipe", "arguments", "hashes"):
-            if found[part] != wanted[part]:
-                problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
-                problem += str(_only(wanted[part], found[part]))
-                raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+        settings = {
+            "recipe": recipe,
+            "arguments": dict(arguments),
+            "data": None if dataset.folder is None else str(Path(dataset.folder).resolve()),
+            "hashes": dataset.fingerprint(),
+            "versions": {
+                "longtail": longtail.__version__,
+                "python": platform.python_version(),
+                "torch": torch.__version__,
+                "numpy": np.__version__,
+            },
+        }
+        self.progress.describe(settings, defaults or {})
 
-    def claim(self) -> None:
-        """Make the folder this run's, if it is not: its recipe has accepted all options, and its first stage begins.
+    @contextmanager
+    def planning(self) -> Iterator[Plan]:
+        """A plan, and a run that only says what it would do inside this context."""
+        self.plan = Plan(self.folder)
+        try:
+            yield self.plan
+        finally:
+            self.plan = None
 
-        Raises:
-            BadInput: another process was first.
-        """
-        if self.folder is None or self._settings is None:
-            return
-        path = self.folder / "run.json"
-        if path.exists():
-            raise BadInput(path, "another process has begun a run here", remedy="choose another folder")
-        write_json(path, self._settings)
-        remove_partial(self.folder)
-        self._settings = None
+    def within(self, name: str) -> Run:
+        """A run in a folder of this run's; its plan is a part of this one's."""
+        folder = None if self.folder is None else self.folder / name
+        log = Log(None if folder is None or self.dry else folder / "metrics.jsonl", self.log.console)
+        run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self._cache)
+        run.plan, run.planned = self.plan, True
+        return run
 
-    def begun(self) -> bool:
-        """Whether an earlier process has left a stage, or a part of one."""
-        return self.folder is not None and (self.folder / "stages").is_dir()
+    def once(self, name: str, make: Callable[[], Result]) -> Result:
+        """What is made from the data alone: for the plan, and kept for the run itself."""
+        if name not in self._made:
+            self._made[name] = make()
+        made: Result = self._made[name] if self.plan is not None else self._made.pop(name)
+        return made
 
-    def _path(self, stage: str, kind: str) -> Path | None:
-        return None if self.folder is None else self.folder / "stages" / f"{stage}{kind}.safetensors"
-
-    def restore(self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful]) -> dict[str, Any]:
-        """Bring a stage to where an earlier process left it.
-
-        Returns:
-            ``{"done": True}`` where the stage is finished (its modules are loaded), else the position of its checkpoint
-            (everything is loaded), else an empty dict.
-        """
-        finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if finished is not None and checkpoint is not None and finished.exists():
-            checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
-            for name, state in load_state(finished).items():
-                modules[name].load_state_dict(state)
-            return {"done": True}
-        if checkpoint is not None and checkpoint.exists():
-            saved = load_state(checkpoint)
-            for name, part in {**modules, **others, "log": self.log}.items():
-                part.load_state_dict(saved["parts"][name])
-            return dict(saved["position"])
-        return {}
-
-    def checkpoint(
-        self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
+    def train(
+        self,
+        stage: str,
+        objective: Objective,
+        batches: Loader,
+        optimizer: torch.optim.Optimizer,
+        modules: Mapping[str, nn.Module],
+        *,
+        epochs: int,
+        warmup: int | None = None,
+        before_epoch: Callable[[int], None] | None = None,
+        others: Mapping[str, Stateful] | None = None,
+        reckoned: Callable[[int], float] | None = None,
     ) -> None:
-        """Write a checkpoint if the last one is old enough."""
-        path = self._path(stage, ".checkpoint")
-        if path is None or time.monotonic() - self._last < self.interval:
+        """Train one stage: see `longtail.train.fit.fit`.
+
+        Args:
+            stage: its name, unique in the run.
+            objective: gives the loss terms of a batch by name.
+            batches: makes the batches.
+            optimizer: of the modules' parameters.
+            modules: what is trained, by name.
+            epochs: passes over the sampler's epoch.
+            warmup: steps over which the learning rates rise, an epoch if left out; they fall linearly to 0 after that.
+            before_epoch: periodic work, called with the number of the epoch that is about to begin.
+            others: what else is part of a checkpoint, by name.
+            reckoned: see `longtail.train.plan.Plan.stage`.
+        """
+        if self.plan is None:
+            fit(
+                objective,
+                batches,
+                optimizer,
+                progress=self.progress,
+                stage=stage,
+                modules=modules,
+                epochs=epochs,
+                seed=self.seed,
+                schedule=linear(batches.steps() if warmup is None else warmup),
+                before_epoch=before_epoch,
+                others=others,
+            )
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        parts = {**modules, **others, "log": self.log}
-        save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
-        self.account()
-        self._last = time.monotonic()
+        self.plan.stage(stage, objective, batches, optimizer, modules, epochs=epochs, reckoned=reckoned)
+        for epoch in range(epochs if before_epoch is not None else 0):
+            assert before_epoch is not None
+            before_epoch(epoch)
 
-    def account(self) -> None:
-        """Write what the run has cost up to now into ``cost.json``."""
-        if self._meter is not None:
-            self._meter.write()
+    def embed(self, encoder: Encoder, table: Ragged) -> FloatArray:
+        """The (n, D) float32 vectors of a token table under an encoder."""
+        if self.plan is None:
+            return embed(encoder, table, device=self.device)
+        self.plan.add("encoding texts", len(table) * self._seconds_a_text(encoder, table))
+        return np.zeros((len(table), encoder.width), np.float32)
 
-    def finish(self, stage: str, modules: Mapping[str, nn.Module]) -> None:
-        """Keep the result of a stage, and let its checkpoint go."""
-        path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if path is not None and checkpoint is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            save_state(path, {name: module.state_dict() for name, module in modules.items()})
-            checkpoint.unlink(missing_ok=True)
-            self.account()
-        self._last = time.monotonic()
+    def _seconds_a_text(self, encoder: Encoder, table: Ragged) -> float:
+        assert self.plan is not None
+        some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), _SAMPLE)).astype(np.int64))
+        count = max(1, len(some))
+        return self.plan.rate(("text", id(encoder)), lambda: timed(lambda: self._measured(encoder, some)) / count)
+
+    def _measured(self, encoder: Encoder, some: Ragged) -> None:
+        embed(encoder, some, device=self.device)
+
+    def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k labels with the largest inner product with each query.
+
+        Args:
+            what: what they are for, in the plan.
+            labels: (L, D).
+            queries: (Q, D).
+            k: labels of a query.
+            exclude: (Q, L) pairs that are not found.
+        """
+        if self.plan is None:
+            return Exact(labels, device=self.device).search(queries, k, exclude=exclude)
+        self.plan.add(what, self._seconds_of_search(len(queries), *labels.shape), held=labels.nbytes + queries.nbytes)
+        shape = (len(queries), k)
+        return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))
+
+    def counted(self, what: str, queries: int, labels: int, width: int) -> None:
+        """Count a search of (Q, D) queries among (L, D) labels in the plan, for who does it elsewhere."""
+        assert self.plan is not None
+        self.plan.add(what, self._seconds_of_search(queries, labels, width))
+
+    def _seconds_of_search(self, queries: int, labels: int, width: int) -> float:
+        """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
+        assert self.plan is not None
+        q, n = min(queries, _SAMPLE), min(labels, 32 * _SAMPLE)
+        if not q * n:
+            return 0.0
+
+        def measure() -> float:
+            table = np.random.default_rng(0).standard_normal((n, width), np.float32)
+            index = Exact(table, device=self.device)
+            index.search(table[:1], 1)
+            return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
+
+        seconds: float = queries * labels * self.plan.rate(("search", width, q, n), measure)
+        return seconds
+
+    def clusters(self, what: str, vectors: FloatArray, size: int, generator: np.random.Generator) -> IntArray:
+        """Balanced clusters (`longtail.batches.clusters.balanced_clusters`), (N,) int64.
+
+        Args:
+            what: what is clustered, in the plan.
+            vectors: (N, D) unit rows.
+            size: the most vectors of a cluster.
+            generator: draws the first centres.
+        """
+        if self.plan is None:
+            return balanced_clusters(vectors, size, generator=generator, device=self.device)
+        n, width = len(vectors), int(vectors.shape[1])
+        sample = min(n, 4 * _SAMPLE)
+
+        def measure() -> float:
+            draws = np.random.default_rng(0)
+            some = draws.standard_normal((sample, width), np.float32)
+            taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=self.device))
+            return taken / max(1.0, sample * _cuts(sample, size))
+
+        self.plan.add(what, n * _cuts(n, size) * self.plan.rate(("clusters", width, size, sample), measure))
+        return np.arange(n) // size
+
+    def reckoned(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Callable[[int], float]:
+        """The seconds of a step of B documents against all labels, from the products that it cannot do without.
+
+        Args:
+            encoder: of the documents.
+            labels: L.
+            encoded: the tokens of labels that are encoded in each step: once for the loss, once more for the gradients,
+                which take twice as long as the vectors.
+        """
+
+        def seconds(batch: int) -> float:
+            products = 3 * self._seconds_of_search(batch, labels, encoder.width)
+            return products + (0.0 if encoded is None else 4 * len(encoded) * self._seconds_a_text(encoder, encoded))
+
+        return seconds
 
 
-def _only(one: Any, other: Any) -> Any:
-    """The part of one value that another does not share: of dicts, the differing items."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return {name: value for name, value in one.items() if other.get(name) != value}
-    return one
+def _cuts(n: int, size: int) -> float:
+    """How often each of n vectors is a part of what is cut in two."""
+    return max(1.0, math.log2(max(n, 1) / size))

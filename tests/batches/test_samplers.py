@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from longtail.batches.samplers import ByLabel, Clustered, Draw, Sampler, Shuffled
+from longtail.batches.clusters import balanced_clusters
+from longtail.batches.samplers import Clustered, Sampler, Shuffled
 from longtail.data.sparse import csr_of_lists
+from longtail.topk import FloatArray, IntArray
 
-CPU = torch.device("cpu")
 TARGETS = csr_of_lists([[0, 1], [1], [], [1, 3], [5, 3], [0]], 7)  # labels 2, 4 and 6 have no document
 
 BY_DOCUMENT: dict[str, Callable[[int, int, int], Sampler]] = {
@@ -21,11 +22,16 @@ BY_DOCUMENT: dict[str, Callable[[int, int, int], Sampler]] = {
 }
 
 
+def near(vectors: FloatArray, size: int, *, epoch: int) -> IntArray:
+    generator = np.random.default_rng([0, epoch])
+    return balanced_clusters(vectors, size, generator=generator, device=torch.device("cpu"))
+
+
 def regrouped(n: int, size: int, seed: int, cluster: int) -> Clustered:
     sampler = Clustered(n, size, seed=seed)
     vectors = np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    sampler.regroup(vectors, cluster, device=CPU, epoch=3)
+    sampler.regroup(near(vectors, cluster, epoch=3))
     return sampler
 
 
@@ -77,7 +83,7 @@ def test_clusters_stay_together_in_an_order_that_changes() -> None:
     """16 groups of 4 equal vectors; batches hold two whole groups each."""
     group = np.random.default_rng(1).permutation(np.repeat(np.arange(16), 4))
     sampler = Clustered(64, 8, seed=0)
-    sampler.regroup(np.eye(16, dtype=np.float32)[group], 4, device=CPU, epoch=0)
+    sampler.regroup(near(np.eye(16, dtype=np.float32)[group], 4, epoch=0))
     clusters = sampler.state_dict()["clusters"].numpy()
     assert np.bincount(clusters).tolist() == [4] * 16
     neighbours, orders, within = set(), set(), set()
@@ -95,7 +101,7 @@ def test_clusters_stay_together_in_an_order_that_changes() -> None:
 
 def test_clusters_of_one_are_a_plain_shuffle_again() -> None:
     sampler = regrouped(40, 8, 0, 4)
-    sampler.regroup(np.eye(40, dtype=np.float32), 1, device=CPU, epoch=0)
+    sampler.regroup(near(np.eye(40, dtype=np.float32), 1, epoch=0))
     assert len(set(sampler.state_dict()["clusters"].tolist())) == 40
     assert sorted(order(sampler)) == list(range(40))
 
@@ -105,46 +111,3 @@ def test_clusters_are_part_of_a_checkpoint() -> None:
     assert order(other, 7) != order(sampler, 7)
     other.load_state_dict(sampler.state_dict())
     assert order(other, 7) == order(sampler, 7)
-
-
-def test_regrouping_comes_from_seed_and_epoch() -> None:
-    vectors = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
-
-    def clusters(seed: int, epoch: int) -> list[int]:
-        sampler = Clustered(50, 8, seed=seed)
-        sampler.regroup(vectors, 4, device=CPU, epoch=epoch)
-        return sampler.state_dict()["clusters"].tolist()
-
-    assert clusters(0, 1) == clusters(0, 1)
-    assert clusters(0, 1) != clusters(0, 2)
-    assert clusters(0, 1) != clusters(1, 1)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 100])
-@pytest.mark.parametrize("epoch", range(5))
-def test_by_label_draws_each_label_with_a_document_once(size: int, epoch: int) -> None:
-    sampler = ByLabel(TARGETS, size, seed=0)
-    draws = list(sampler.epoch(epoch))
-    assert len(draws) == sampler.steps()
-    assert sorted(label for draw in draws for label in draw.label_ids.tolist()) == [0, 1, 3, 5]
-    dense = TARGETS.toarray()
-    for draw in draws:
-        assert (np.diff(draw.rows) > 0).all(), "a document that two labels drew is in the batch once"
-        assert dense[draw.rows][:, draw.label_ids].any(axis=0).all(), "each label has a document"
-        assert dense[draw.rows][:, draw.label_ids].any(axis=1).all(), "each document has a label"
-
-
-def test_by_label_draws_every_document_of_a_label_equally_often() -> None:
-    sampler = ByLabel(TARGETS, 1, seed=0)
-    with_label_1 = [int(d.rows[0]) for epoch in range(1500) for d in sampler.epoch(epoch) if d.label_ids[0] == 1]
-    assert len(with_label_1) == 1500
-    np.testing.assert_allclose(np.bincount(with_label_1)[[0, 1, 3]], 500, atol=80)
-
-
-def test_by_label_comes_from_seed_and_epoch() -> None:
-    def drawn(seed: int, epoch: int) -> list[tuple[list[int], list[int]]]:
-        draws: list[Draw] = list(ByLabel(TARGETS, 1, seed=seed).epoch(epoch))
-        return [(draw.rows.tolist(), draw.label_ids.tolist()) for draw in draws]
-
-    assert drawn(0, 1) == drawn(0, 1)
-    assert len({str(drawn(seed, epoch)) for seed in range(3) for epoch in range(3)}) > 5

@@ -20,7 +20,7 @@ from longtail.files import write_json
 from longtail.model import Bundle
 from longtail.model.explanation import linked_nodes
 from longtail.stages import enriching as enriching_module
-from longtail.stages.linking import Linking, links_of
+from longtail.stages.linking import Linking, LinkOptions, links_of
 from longtail.testing.planted import planted_links
 from longtail.text.tokens import Tokens
 from longtail.topk import TopK
@@ -95,10 +95,10 @@ def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
         seen.append(set(given.train.documents.fields["title"]))
         return recipes.dpr(given, epochs=0, width=4, device="cpu")
 
-    options = {"shared": True, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, linker, {}, 0.1, "out-of-fold", **options)
+    o = LinkOptions(share_encoder=True, train_links="out-of-fold", folds=3, links=2)
+    linking = links_of(Run(), data, linker, o, validation=0.1)
     monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
-    links = linking.links_to_train_with("out-of-fold", folds=3, most=2, seed=0)
+    links = linking.links_to_train_with()
     assert len(seen) == 3
     assert links.shape == linking.train.targets.shape
     assert (np.diff(links.indptr) == 2).all()
@@ -279,7 +279,7 @@ LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
         ({"a": EMPTY}, {}, "graph a links no training document"),
         ({"a": LABELS}, {}, "graph a links no training document"),
         ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
-        ({"a": SOME}, {"train_links": "guessed"}, "expected true or out-of-fold, found guessed"),
+        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, out-of-fold, found guessed"),
         ({"a": SOME}, {"folds": 1}, "expected at least 2, found 1"),
         ({"a": SOME}, {"base": "ance"}, "expected one of ngame, dpr, found ance"),
         ({"a": SOME}, {"combiner": "late"}, "expected one of attention, mean, early, found late"),
@@ -292,8 +292,7 @@ def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict
 
 def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linker() -> None:
     data = graphs(only=replace(SOME, train=SOME.train * 7))  # type: ignore[operator]
-    options = {"shared": False, "run": Run(), "device": torch.device("cpu"), "seed": 0}
-    linking = links_of(data, None, recipes.ngame, {}, 0.0, "true", **options)
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(), validation=0.0)
     assert linking.graph == "only"
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]

@@ -12,6 +12,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.stages.fusion import fuse
 from longtail.topk import FloatArray
+from longtail.train.run import Run
 
 
 def test_a_fusion_is_not_led_astray_by_labels_that_no_scorer_finds() -> None:
@@ -36,7 +37,7 @@ def test_a_fusion_is_not_led_astray_by_labels_that_no_scorer_finds() -> None:
     labels = Texts.of([str(label) for label in range(len(z))])
     model = replace(model, labels=labels, vectors={"encoder": z, "classifier": w})
     truth = csr_of_lists([[seen], *([i, i + n] for i in range(1, n))], len(z))
-    fused = fuse(model, Split(texts, truth, None), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
+    fused = fuse(Run(), model, Split(texts, truth, None), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
 
     def right(kind: str) -> int:
         first = fused.search(fused.encode(texts), 1, kind=kind).ids[:, 0]

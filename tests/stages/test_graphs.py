@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,9 @@ from longtail.data.texts import Strings
 from longtail.errors import BadInput
 from longtail.losses.triplet import triplet
 from longtail.modules.encoders.base import encode_together
-from longtail.stages.graphs import GraphTerms, graph_terms
-from longtail.stages.text import Text, read_text
+from longtail.options import parsed
+from longtail.stages.graphs import GraphOptions, GraphTerms, graph_terms
+from longtail.stages.task import Text, TextOptions, read
 from longtail.testing.planted import planted
 from longtail.train import fit as module
 from longtail.train.log import Log
@@ -33,6 +34,9 @@ OF_DOCUMENTS = csr_of_lists([[0, 1], [2], [], [2, 3]], 4)
 OF_LABELS = csr_of_lists([[0], [2]], 4)
 
 
+ONE = Graph(NODES, OF_DOCUMENTS, None)
+
+
 def dataset(**graphs: Graph) -> Dataset:
     plain = Dataset.from_texts(
         ["red shoe", "oak table", "blue shoe", "pine table"], [[0], [1], [0], [1]], ["shoe", "table"]
@@ -40,25 +44,27 @@ def dataset(**graphs: Graph) -> Dataset:
     return replace(plain, graphs=graphs)
 
 
-def text_of(data: Dataset, run: Run) -> Text:
-    options = {"width": 8, "max_length": 8, "static_vectors": None, "device": torch.device("cpu"), "seed": 0}
-    return read_text(data, "bag", ("title",), run=run, **options)
+@dataclass(frozen=True, kw_only=True)
+class Options(GraphOptions, TextOptions):
+    """Of a recipe with graphs."""
+
+    width: int = 8
 
 
 def terms_of(data: Dataset, **options: object) -> tuple[Text, GraphTerms]:
-    run = Run()
-    text = text_of(data, run)
-    return text, graph_terms(data, text, run, **{"names": ("all",), "seed": 0, **options})
+    o = parsed(Options, "test", options)
+    task = read(Run(), "test", data, o)
+    return task.text, graph_terms(task, o, loss="triplet", first=2, every=1)
 
 
 def batches_of(data: Dataset, text: Text, terms: GraphTerms) -> Loader:
     pool = Pool(data.train.targets, random=2)
-    return Loader(data.train, Shuffled(4, 4, seed=0), pool, *text.sources(), seed=0, graphs=terms.pools)
+    return text.batches(data.train, Shuffled(4, 4, seed=0), pool, graphs=terms.pools)
 
 
 def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
     data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, OF_LABELS))
-    text, terms = terms_of(data, weights="fixed:0.25", share=1.0)
+    text, terms = terms_of(data, graph_weights="fixed:0.25", graph_share=1.0)
     (batch,) = batches_of(data, text, terms).epoch(0)
     x, z, *anchors = encode_together(text.encoder, batch.documents, batch.labels, *batch.nodes)
     found = terms.terms(batch, x @ z.T, x, z, anchors)
@@ -76,7 +82,7 @@ def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
 
 def test_without_graphs_nothing_is_done() -> None:
     data = dataset()
-    text, terms = terms_of(data, names=("none",))
+    text, terms = terms_of(data, graphs=("none",))
     (batch,) = batches_of(data, text, terms).epoch(0)
     x, z = encode_together(text.encoder, batch.documents, batch.labels, *batch.nodes)
     assert terms.terms(batch, x @ z.T, x, z, []) == {}
@@ -86,9 +92,9 @@ def test_without_graphs_nothing_is_done() -> None:
 
 def test_the_walk_and_the_sides_are_as_asked() -> None:
     data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS))
-    _, terms = terms_of(data, restart=1.0, sides=("documents",))
+    _, terms = terms_of(data, walk_restart=1.0, graph_sides=("documents",))
     assert terms.pools["one"].counts() == {"documents": 4}  # the edge to the node without text is left out
-    _, terms = terms_of(data, restart=1.0, hub=1)
+    _, terms = terms_of(data, walk_restart=1.0, hub_degree=1)
     assert terms.pools["one"].counts() == {"documents": 2, "labels": 2}  # node 2 has two documents
     _, walked = terms_of(data)
     assert walked.pools["one"].counts()["documents"] == 5  # 1 - 2 - 3 - 3: document 1 finds node 3
@@ -97,19 +103,27 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
-        (None, {}, r"--graphs: the data set has no graph; train without: --graphs none"),
+        (None, {}, r"^graphs: the data set has no graph; train without: graphs none"),
         (
             Graph(NODES, OF_DOCUMENTS, None),
-            {"names": ("one", "tag")},
+            {"graphs": ("one", "tag")},
             r"the data set has no graph tag; its graphs are: one",
         ),
-        (Graph(NODES, OF_DOCUMENTS, None), {"sides": ("labels",)}, r"graph one has no edges of labels"),
+        (Graph(NODES, OF_DOCUMENTS, None), {"graph_sides": ("labels",)}, r"graph one has no edges of labels"),
         (Graph(NODES, CSR((4, 4), dtype=np.float32), None), {}, r"graph one has no edges of documents or labels"),
         (Graph(Strings.of([""] * 4), OF_DOCUMENTS, OF_LABELS), {}, r"graph one has no edges of documents or labels"),
-        (Graph(NODES, OF_DOCUMENTS, None), {"sides": ("nodes",)}, r"expected documents, labels or both, found nodes"),
-        (Graph(NODES, OF_DOCUMENTS, None), {"weights": "often"}, r"expected bandit, .* found often"),
-        (Graph(NODES, OF_DOCUMENTS, None), {"weights": "fixed:a lot"}, r"expected bandit, .* found fixed:a lot"),
-        (Graph(NODES, OF_DOCUMENTS, None), {"restart": 0.0}, r"expected a probability above 0, found 0"),
+        (
+            Graph(NODES, OF_DOCUMENTS, None),
+            {"graph_sides": ("nodes",)},
+            r"^graph_sides: expected one of documents, labels, found nodes",
+        ),
+        (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "often"}, r"expected bandit, .* found often"),
+        (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "fixed:a lot"}, r"expected bandit, .* found fixed:a lot"),
+        (
+            Graph(NODES, OF_DOCUMENTS, None),
+            {"walk_restart": 0.0},
+            r"^walk_restart: expected above 0 and at most 1, found 0",
+        ),
     ],
     ids=str,
 )
@@ -119,7 +133,7 @@ def test_bad_graphs_and_arguments(graph: Graph | None, options: dict[str, object
 
 
 def test_a_base_that_is_none() -> None:
-    with pytest.raises(BadInput, match="expected ngame or ance, found dpr"):
+    with pytest.raises(BadInput, match="base: expected one of ngame, ance, found dpr"):
         recipes.ramen(dataset(), base="dpr")
 
 

@@ -11,8 +11,8 @@ from safetensors.numpy import load_file
 
 from longtail import recipes
 from longtail.losses.softmax import decoupled_softmax
-from longtail.stages.meta_labels import _largest, train_together
-from longtail.stages.text import read_text
+from longtail.stages.meta_labels import MetaLabelOptions, _largest, train_with_meta_labels
+from longtail.stages.task import read_text
 from longtail.testing.planted import planted
 from longtail.train import fit as module
 from longtail.train.run import Run
@@ -39,28 +39,25 @@ def test_a_cluster_has_the_largest_target_of_its_labels_in_the_pool():
 
 def together(data, *, label_texts=False, run=None, clusters=None, **options):
     torch.manual_seed(0)
-    run = run or Run()
-    text = read_text(data, "convolution", ("title",), 16, 8, None, run=run, device=torch.device("cpu"), seed=0)
     settings = {
+        "width": 16,
+        "max_length": 8,
         "detached_epochs": 0,
         "epochs": 0,
         "batch": 100,
-        "positives": None,
         "random_negatives": 8,
         "beam": 2,
         "shortlist_negatives": 2,
         "refresh_every": 1,
-        "meta_weight": 1.0,
         "learning_rate": 4e-3,
-        "classifier_learning_rate": 1e-2,
         "warmup": 1,
         "dropout": 0.0,
-        "seed": 0,
     }
+    o = MetaLabelOptions(**{**settings, **options})
+    text = read_text(run or Run(), data, o)
     clusters = np.arange(len(data.labels)) // 4 if clusters is None else clusters
     loss = partial(decoupled_softmax, temperature=0.1)
-    w = train_together(run, text, data.train, clusters, loss, label_texts=label_texts, **{**settings, **options})
-    return text, w
+    return text, train_with_meta_labels(text, data.train, clusters, loss, o, label_texts=label_texts)
 
 
 def steps(monkeypatch):

@@ -5,25 +5,28 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-import torch
 
 from longtail.data.sparse import csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.losses.softmax import decoupled_softmax
 from longtail.stages.shortlists import (
-    cluster_texts,
+    ShortlistOptions,
     clusters_of,
     label_centroids,
     shortlists,
-    surrogate_labels,
-    train_extreme,
+    train_on_shortlists,
     with_neighbours,
 )
+from longtail.stages.surrogate import cluster_texts, surrogate_labels
 from longtail.train import fit as module
 from longtail.train.run import Run
 
-CPU = torch.device("cpu")
+
+def run_of(seed: int) -> Run:
+    run = Run()
+    run.seed = seed
+    return run
 
 
 def split(lists: list[list[int]], labels: int, filtered: list[list[int]] | None = None) -> Split:
@@ -53,10 +56,10 @@ def test_a_surrogate_label_has_the_largest_target_of_its_labels() -> None:
 
 def test_clusters_are_of_limited_size_and_the_seed_decides() -> None:
     labels = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
-    made = clusters_of(labels, 3, seed=1, device=CPU)
+    made = clusters_of(run_of(1), labels, 3)
     assert np.bincount(made).max() <= 3
-    assert (made == clusters_of(labels, 3, seed=1, device=CPU)).all()
-    assert (made != clusters_of(labels, 3, seed=2, device=CPU)).any()
+    assert (made == clusters_of(run_of(1), labels, 3)).all()
+    assert (made != clusters_of(run_of(2), labels, 3)).any()
 
 
 def test_a_shortlist_is_the_wrong_labels_of_the_nearest_clusters() -> None:
@@ -64,10 +67,10 @@ def test_a_shortlist_is_the_wrong_labels_of_the_nearest_clusters() -> None:
     clusters = np.array([0, 1, 0, 1, 2])
     documents = np.array([[1, 0.5], [0.5, 1], [-1, 0.1]], np.float32)
     truth = split([[0], [], [1, 3]], 5, [[], [3], []])
-    assert shortlists(truth, documents, labels, clusters, 1, device=CPU).tolist() == [[2, -1], [1, -1], [4, -1]]
-    two = shortlists(truth, documents, labels, clusters, 2, device=CPU)
+    assert shortlists(Run(), truth, documents, labels, clusters, 1).tolist() == [[2, -1], [1, -1], [4, -1]]
+    two = shortlists(Run(), truth, documents, labels, clusters, 2)
     assert two.tolist() == [[2, 1, 3, -1], [1, 0, 2, -1], [4, -1, -1, -1]]
-    assert shortlists(truth, documents, labels, clusters, 9, device=CPU).shape == (3, 6)  # there are three clusters
+    assert shortlists(Run(), truth, documents, labels, clusters, 9).shape == (3, 6)  # there are three clusters
 
 
 def test_texts_of_clusters_are_those_of_their_labels_in_order() -> None:
@@ -78,20 +81,16 @@ def test_texts_of_clusters_are_those_of_their_labels_in_order() -> None:
 
 def extreme(documents, base, truth, near=None, **options):
     settings = {
-        "epochs": 15,
+        "classifier_epochs": 15,
         "batch": 12,
-        "near": np.full((len(documents), 1), -1) if near is None else near,
-        "negatives": 1,
+        "shortlist_negatives": 1,
         "random_negatives": 4,
-        "learning_rate": 0.1,
+        "classifier_learning_rate": 0.1,
         "dropout": 0.0,
-        "glas_weight": 0.0,
-        "related": truth.targets,
-        "seed": 0,
-        "device": CPU,
     }
-    loss = partial(decoupled_softmax, temperature=0.1)
-    return train_extreme(Run(), truth, documents, base, loss, **{**settings, **options})
+    near = np.full((len(documents), 1), -1) if near is None else near
+    loss, o = partial(decoupled_softmax, temperature=0.1), ShortlistOptions(**{**settings, **options})
+    return train_on_shortlists(Run(), truth, documents, base, loss, near, truth.targets, o)
 
 
 def test_classifiers_start_at_the_base_and_leave_it_for_their_examples() -> None:
@@ -100,7 +99,7 @@ def test_classifiers_start_at_the_base_and_leave_it_for_their_examples() -> None
     documents /= np.linalg.norm(documents, axis=1, keepdims=True)
     base = generator.normal(size=(6, 8)).astype(np.float32)
     truth = split([[i % 5] for i in range(24)], 6)  # label 5 has no document
-    start = extreme(documents, base, truth, epochs=0)
+    start = extreme(documents, base, truth, classifier_epochs=0)
     np.testing.assert_array_equal(start, np.pad(base, ((0, 0), (0, 1))))
     trained = extreme(documents, base, truth)
     scores = np.pad(documents, ((0, 0), (0, 1)), constant_values=1) @ trained.T
@@ -118,7 +117,7 @@ def test_shortlisted_labels_are_in_the_pool(monkeypatch) -> None:
     monkeypatch.setattr(module, "take_step", step)
     documents, truth = np.eye(4, dtype=np.float32), split([[0]] * 4, 9)
     near = np.array([[7, 8, -1]] * 4)
-    extreme(documents, np.zeros((9, 4), np.float32), truth, near, epochs=20, negatives=1, random_negatives=0)
+    extreme(documents, np.zeros((9, 4), np.float32), truth, near, classifier_epochs=20, random_negatives=0)
     assert {frozenset(labels) for labels in seen} <= {frozenset(s) for s in ({0, 7}, {0, 8}, {0, 7, 8})}
     assert set().union(*seen) == {0, 7, 8}
 
@@ -129,6 +128,6 @@ def test_the_regulariser_draws_labels_together_that_occur_together() -> None:
     base = np.eye(4, dtype=np.float32)
     cosines = []
     for weight in (0.0, 3.0):
-        w = extreme(documents, base, truth, glas_weight=weight, learning_rate=0.03)[:, :-1]
+        w = extreme(documents, base, truth, glas_weight=weight, classifier_learning_rate=0.03)[:, :-1]
         cosines.append(float(w[0] @ w[1]) / float(np.linalg.norm(w[0]) * np.linalg.norm(w[1])))
     assert cosines[1] > cosines[0]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
+from longtail.batches.clusters import balanced_clusters
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
@@ -19,7 +21,8 @@ from longtail.text.bag import BagTokenizer
 from longtail.train.fit import fit, linear, seconds_a_step
 from longtail.train.log import Log
 from longtail.train.optimizer import AdamW
-from longtail.train.plan import Planned, announce
+from longtail.train.plan import Plan
+from longtail.train.progress import SCHEMA, Progress
 from longtail.train.run import Run
 
 EPOCHS = 3
@@ -65,14 +68,16 @@ class Stage:
         from longtail.modules.encoders.base import embed
 
         self.regrouped.append(epoch)
-        self.sampler.regroup(embed(self.encoder, self.documents, device=CPU), 4, device=CPU, epoch=epoch)
+        vectors = embed(self.encoder, self.documents, device=CPU)
+        generator = np.random.default_rng([3, epoch])
+        self.sampler.regroup(balanced_clusters(vectors, 4, generator=generator, device=CPU))
 
     def fit(self):
         fit(
             self.objective,
             self.batches,
             self.optimizer,
-            run=self.run,
+            progress=self.run.progress,
             stage="encoder",
             modules={"encoder": self.encoder},
             epochs=self.epochs,
@@ -179,49 +184,61 @@ def test_timing_a_step_changes_nothing():
     assert torch.equal(stage.fit(), other.fit())
 
 
-def announced(stage):
-    modules = {"encoder": stage.encoder}
-    announce(stage.objective, stage.batches, stage.optimizer, run=stage.run, modules=modules, epochs=EPOCHS)
-
-
-def test_a_dry_run_ends_with_its_plan_and_writes_nothing(tmp_path):
-    with pytest.raises(Planned):
-        announced(Stage(Run(tmp_path / "run", dry=True)))
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_run_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr("longtail.train.plan.free_bytes", lambda device: 1000)
-    with pytest.raises(LongtailError, match=r"MiB of memory, and 0 MiB are free; lower --batch"):
-        announced(Stage(Run()))
+    stage = Stage(Run())
+    with pytest.raises(LongtailError, match=r"MiB of memory, and 0 MiB are free; lower batch"):
+        Plan(None).stage("x", stage.objective, stage.batches, stage.optimizer, {"encoder": stage.encoder}, epochs=1)
+
+
+@pytest.mark.parametrize("interval", [-1.0, float("nan"), float("inf")])
+def test_an_interval_that_is_none_is_refused(interval):
+    with pytest.raises(LongtailError, match=r"^checkpoint_every: expected at least 0, found"):
+        Run(None, interval=interval)
+
+
+def test_a_run_of_before_an_option_was_there_has_its_default(tmp_path):
+    settings = {"recipe": "dpr", "arguments": {"epochs": 3}, "hashes": {"targets": "a"}}
+    (tmp_path / "run.json").write_text(json.dumps(settings))  # without a schema, as the first runs are
+    now = {**settings, "arguments": {"epochs": 3, "new": 1}}
+    described(tmp_path, now, {"epochs": 6, "new": 1})
+    with pytest.raises(LongtailError, match=r"arguments \{'new': 1\}, asked for now is \{'new': 2\}"):
+        described(tmp_path, {**settings, "arguments": {"epochs": 3, "new": 2}}, {"epochs": 6, "new": 1})
+    (tmp_path / "run.json").write_text(json.dumps({**settings, "schema": SCHEMA + 1}))
+    with pytest.raises(LongtailError, match="use the longtail that wrote it"):
+        described(tmp_path, now, {})
+
+
+def described(folder, settings, defaults=None):
+    progress = Progress(folder, Log())
+    progress.describe(settings, defaults or {})
+    return progress
 
 
 def test_a_run_folder_of_other_settings_is_refused(tmp_path):
     settings = {"recipe": "dpr", "arguments": {"epochs": 3, "seed": 0}, "hashes": {"targets": "a"}}
     for _ in range(2):
-        run = Run(tmp_path / "run")
-        run.describe(settings)
-        run.claim()
+        described(tmp_path / "run", settings).claim()
     with pytest.raises(LongtailError, match=r"arguments \{'epochs': 3\}, asked for now is \{'epochs': 4\}"):
-        Run(tmp_path / "run").describe({**settings, "arguments": {"epochs": 4, "seed": 0}})
+        described(tmp_path / "run", {**settings, "arguments": {"epochs": 4, "seed": 0}})
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     with pytest.raises(LongtailError, match="not empty"):
-        Run(tmp_path / "other").describe(settings)
+        described(tmp_path / "other", settings)
 
 
 def test_a_folder_is_a_runs_when_its_first_stage_begins(tmp_path):
     settings = {"recipe": "dpr", "arguments": {"loss": "nonsense"}, "hashes": {"targets": "a"}}
     corrected = settings | {"arguments": {"loss": "triplet"}}
-    Run(tmp_path / "run").describe(settings)
+    described(tmp_path / "run", settings)
     assert not (tmp_path / "run").exists()
     (tmp_path / "run" / "tokens").mkdir(parents=True)
     (tmp_path / "run" / "cost.json").write_text('{"seconds": 3, "peak_memory": 0, "peak_gpu_memory": 0}')
     first, second = Run(tmp_path / "run"), Run(tmp_path / "run")
-    first.describe(corrected)
-    second.describe(settings)
+    first.progress.describe(corrected, {})
+    second.progress.describe(settings, {})
     Stage(first, epochs=1).fit()
-    assert json.loads((tmp_path / "run" / "run.json").read_text()) == corrected
+    assert json.loads((tmp_path / "run" / "run.json").read_text()) == {"schema": SCHEMA, **corrected}
     assert json.loads((tmp_path / "run" / "cost.json").read_text())["seconds"] >= 3
     with pytest.raises(LongtailError, match="another process has begun a run here"):
-        second.claim()
+        second.progress.claim()

@@ -135,7 +135,7 @@ class Stage:
     def fit(self):
         modules = {"encoder": self.encoder, "classifiers": self.classifiers}
         options = {"modules": modules, "epochs": 2, "seed": 5, "schedule": linear(4)}
-        fit(self.objective, self.batches, self.optimizer, run=self.run, stage="all", **options)
+        fit(self.objective, self.batches, self.optimizer, progress=self.run.progress, stage="all", **options)
         return [parameter.detach().clone() for module in modules.values() for parameter in module.parameters()]
 
 

@@ -45,20 +45,19 @@ def test_the_plan_says_so_and_stands_in_the_log(tmp_path):
     recipes.depsl(data, out=run, epochs=1, width=4, hard_negatives=0)
     assert "4, 1 without a label" in told.getvalue()
     plans = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [line["plan"]["unlabelled"] for line in plans if "plan" in line] == [1]
+    assert [stage["unlabelled"] for line in plans if "plan" in line for stage in line["plan"]["stages"]] == [1]
 
 
 def test_the_plan_leaves_running_means_as_they_were(monkeypatch):
     """Trial steps change nothing, whatever an encoder keeps besides its parameters."""
-    states, plain = [], module._measure
+    states, plain = [], module.Plan.stage
 
-    def measure(*arguments, modules, **options):
-        before = [{name: value.clone() for name, value in part.state_dict().items()} for part in modules]
-        plan = plain(*arguments, modules=modules, **options)
-        states.append((before, [part.state_dict() for part in modules]))
-        return plan
+    def measure(self, stage, objective, batches, optimizer, modules, **options):
+        before = [{name: value.clone() for name, value in part.state_dict().items()} for part in modules.values()]
+        plain(self, stage, objective, batches, optimizer, modules, **options)
+        states.append((before, [part.state_dict() for part in modules.values()]))
 
-    monkeypatch.setattr(module, "_measure", measure)
+    monkeypatch.setattr(module.Plan, "stage", measure)
     data = Dataset.from_texts(documents=["red", "blue", "red", "blue"], targets=[[0], [1]] * 2, labels=["warm", "cold"])
     recipes.dpr(data, encoder="convolution", epochs=0, width=8)
     ((before, after),) = states

@@ -60,7 +60,7 @@ def test_the_log_says_that_the_pool_is_every_label(recipe, data, tmp_path):
 @pytest.mark.parametrize("recipe", OPTIONS)
 def test_a_loss_that_there_is_not_is_said_before_training(recipe, data, monkeypatch):
     monkeypatch.setattr(module, "take_step", lambda *_, **__: pytest.fail("a step was taken"))
-    with pytest.raises(LongtailError, match="expected one of binary_cross_entropy, decoupled_softmax, sup_con, found"):
+    with pytest.raises(LongtailError, match="expected one of decoupled_softmax, sup_con, binary_cross_entropy, found"):
         recipes.RECIPES[recipe](data, loss="triplet", **SMALL)
 
 

@@ -1,0 +1,77 @@
+"""Classifiers on a frozen encoder, started at the texts of labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from longtail.batches.batch import Batch
+from longtail.batches.loader import Loader
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Shuffled
+from longtail.data.split import Split
+from longtail.losses import LOSSES
+from longtail.losses.base import Loss
+from longtail.modules.classifiers import FreeVectors
+from longtail.options import BELOW_ONE, NATURAL, option
+from longtail.stages.task import EncoderOptions, FusionOptions, vector_source
+from longtail.text.tokens import VectorTokens
+from longtail.topk import FloatArray
+from longtail.train.optimizer import adamw
+from longtail.train.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(EncoderOptions, FusionOptions):
+    """Classifiers."""
+
+    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES)
+    classifier_epochs: int = option(6, "passes over the training rows; 0 trains no classifiers", within=NATURAL)
+    classifier_learning_rate: float = option(3e-3, "of the classifiers", within=NATURAL)
+    dropout: float = option(
+        0.5, "share of a document vector's numbers that are dropped in a step of the classifiers", within=BELOW_ONE
+    )
+
+
+def train_classifiers(
+    run: Run,
+    split: Split,
+    documents: FloatArray,
+    start: FloatArray,
+    loss: Loss,
+    o: ClassifierOptions,
+    *,
+    stage: str = "classifiers",
+    epochs: int | None = None,
+) -> FloatArray:
+    """Train one vector a label on a frozen encoder. Source: NGAME (Dahiya et al., 2023), section 3.3 (stage M2).
+
+    Args:
+        run: keeps the stage.
+        split: N training documents.
+        documents: (N, D) their vectors under the frozen encoder.
+        start: (L, D) where the classifiers start: the embeddings of the labels' texts.
+        loss: of cosines.
+        o: how.
+        stage: its name in the run.
+        epochs: passes over the documents, if others than the options say.
+
+    Returns:
+        (L, D) float32 rows of unit length.
+    """
+    classifiers = FreeVectors(start).to(run.device)
+    pool = Pool(split.targets, positives=None, random=o.random_negatives)
+    sampler = Shuffled(len(split), o.batch, seed=o.seed)
+    batches = Loader(split, sampler, pool, vector_source(documents), None, o.seed)
+    optimizer = adamw((classifiers, o.classifier_learning_rate))
+
+    def objective(b: Batch) -> dict[str, Tensor]:
+        assert isinstance(b.documents, VectorTokens)
+        vectors = F.normalize(F.dropout(b.documents.values, o.dropout))  # (B, D)
+        return {"classifier": loss(vectors @ classifiers(b.label_ids).T, b.targets, b.mask)}
+
+    passes = o.classifier_epochs if epochs is None else epochs
+    run.train(stage, objective, batches, optimizer, {"classifiers": classifiers}, epochs=passes)
+    return classifiers.vectors()

@@ -1,0 +1,124 @@
+"""What makes a page a recipe: options that are checked, a run that is begun, planned and finished."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
+
+from longtail.data.dataset import Dataset
+from longtail.model import Bundle, Pair
+from longtail.options import NATURAL, option, options_of, parsed, stored
+from longtail.train.plan import Planned
+from longtail.train.run import Run
+
+P = ParamSpec("P")
+AnyModel = TypeVar("AnyModel", Bundle, Pair)
+Recipe: TypeAlias = Callable[..., Bundle]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The run.
+
+    Attributes:
+        out: the run folder, for checkpoints, the log and the model, or a `Run`; nothing is written if left out.
+    """
+
+    out: str | Path | Run | None = None
+    seed: int = option(0, "of all random numbers", within=NATURAL)
+    device: str = option("auto", "cpu, cuda, or auto for a GPU where there is one")
+
+
+Given = TypeVar("Given", bound=RunOptions)
+
+
+def recipe(
+    options: Callable[P, Given],
+) -> Callable[[Callable[[Run, Dataset, Given], Bundle]], Callable[Concatenate[Dataset, P], Bundle]]:
+    """Make a recipe of a page: a function of a data set and of options by name, which trains a model.
+
+    Args:
+        options: the class of its options.
+    """
+    assert isinstance(options, type)
+
+    def made(page: Callable[[Run, Dataset, Given], Bundle]) -> Callable[Concatenate[Dataset, P], Bundle]:
+        @wraps(page)
+        def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
+            assert not positional, "options are given by name"
+            out = given.pop("out", None)
+            o: Given = parsed(options, page.__name__, given)
+            run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
+            return _trained(page, run, dataset, o)
+
+        train.__signature__ = _signature(options)  # type: ignore[attr-defined]
+        train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
+        train.__doc__ = f"{inspect.getdoc(page)}\n\n{_arguments(options)}"
+        train.options = options  # type: ignore[attr-defined]
+        return train
+
+    return made
+
+
+def options_class(of: Recipe) -> type:
+    """The class of a recipe's options."""
+    kind: type = of.options  # type: ignore[attr-defined]
+    return kind
+
+
+def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
+    """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
+    if run.plan is not None:
+        run.seed, run.device = o.seed, run.device
+        return page(run, dataset, o)
+    defaults = {name: known.default for name, known in options_of(type(o)).items()}
+    run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+    if not (run.planned or run.progress.begun()):
+        with run.planning() as plan:
+            page(run, dataset, o)
+        run.log.show(plan.table())
+        if run.dry:
+            raise Planned
+        run.progress.claim()
+        run.log.write(plan=plan.as_json())
+    return finish(run, page(run, dataset, o))
+
+
+def finish(run: Run, model: AnyModel) -> AnyModel:
+    """Keep the trained model in the run's folder, and let the run's own token tables go."""
+    run.progress.account()
+    if run.folder is not None:
+        shutil.rmtree(run.folder / "model", ignore_errors=True)
+        model.save(run.folder / "model")
+        shutil.rmtree(run.folder / "tokens", ignore_errors=True)
+    return model
+
+
+def _signature(options: type) -> inspect.Signature:
+    """Of a recipe: its options as keyword-only arguments."""
+    hints, positional = get_type_hints(options), inspect.Parameter.POSITIONAL_OR_KEYWORD
+    defaults = {"out": None} | {name: known.default for name, known in options_of(options).items()}
+    given = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
+        for name, default in defaults.items()
+    ]
+    first = inspect.Parameter("dataset", positional, annotation=Dataset)
+    return inspect.Signature([first, *given], return_annotation=Bundle)
+
+
+def _arguments(options: type) -> str:
+    """The section of a docstring on the arguments."""
+    lines = {"dataset": "its training documents and labels; the test split is not read"}
+    lines["out"] = "the run folder, for checkpoints, the log and the model; nothing is written if left out"
+    lines |= {name: known.about for name, known in options_of(options).items()}
+    wrapped = (
+        textwrap.fill(f"{name}: {about}.", 112, initial_indent="    ", subsequent_indent="        ")
+        for name, about in lines.items()
+    )
+    return "Args:\n" + "\n".join(wrapped)

@@ -1,0 +1,71 @@
+"""What is renewed between epochs: clusters of documents that share a batch, and hard negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.batches.samplers import Clustered
+from longtail.data.sparse import CSR
+from longtail.data.split import Split
+from longtail.options import COUNT, NATURAL, option
+from longtail.stages.recipe import RunOptions
+from longtail.topk import FloatArray, IntArray
+from longtail.train.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefreshOptions(RunOptions):
+    """What is renewed between epochs."""
+
+    refresh_from: int = option(
+        2, "the first epoch, counted from 0, with batches of near documents and with hard negatives", within=NATURAL
+    )
+    refresh_every: int = option(2, "epochs between two renewals of these (tau)", within=COUNT)
+    cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
+    hard_negatives: int = option(
+        3, "labels of its list of hard negatives that each document draws into the pool (eta)", within=NATURAL
+    )
+
+
+def due(epoch: int, first: int, every: int) -> bool:
+    """Whether something is renewed before an epoch: before the ``first``, and each ``every`` epochs after that."""
+    return epoch >= first and (epoch - first) % every == 0
+
+
+def regroup(run: Run, sampler: Clustered, documents: FloatArray, size: int, *, epoch: int) -> None:
+    """Cluster the documents anew.
+
+    Args:
+        run: of the recipe.
+        sampler: whose clusters they are.
+        documents: (N, D) their current vectors, unit rows.
+        size: the most documents of a cluster; 1 goes back to a plain shuffle.
+        epoch: seeds the first centres, with the run's seed.
+    """
+    generator = np.random.default_rng([run.seed, epoch, 0, 0, 2])
+    sampler.regroup(run.clusters("clusters of documents", documents, size, generator))
+
+
+def mine(run: Run, split: Split, documents: FloatArray, labels: FloatArray, length: int) -> IntArray:
+    """The wrong labels nearest to each training document: what `longtail.batches.negatives.Mined` draws from.
+
+    Source: ANCE (Xiong et al., 2021), section 3; the thesis, section 2.3.2, H_i.
+
+    Args:
+        run: of the recipe.
+        split: N training documents; their true and filtered pairs are left out.
+        documents: (N, D) their current vectors.
+        labels: (L, D) the labels' current vectors.
+        length: of a list.
+
+    Returns:
+        (N, length) label ids, best first, -1 where there are fewer.
+    """
+    return run.search("hard negatives", labels, documents, length, exclude=known(split)).ids
+
+
+def known(split: Split) -> CSR:
+    """(N, L) the pairs that are no negatives: true ones, and filtered ones."""
+    return split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()

@@ -1,0 +1,272 @@
+"""What a recipe works on: training rows, an encoder and tokens, and the model that is made of what was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longtail.batches.batch import Batch
+from longtail.batches.links import LinkedNodes
+from longtail.batches.loader import Loader, Source
+from longtail.batches.neighbours import Neighbours
+from longtail.batches.pool import Pool
+from longtail.batches.samplers import Sampler
+from longtail.data.dataset import Dataset
+from longtail.data.holdout import rows_at_random
+from longtail.data.split import Split
+from longtail.data.texts import Texts
+from longtail.losses import LOSSES
+from longtail.model import Bundle
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.base import encode_together
+from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.heads import AnyEncoder, TwoHeads
+from longtail.modules.linker import Linked
+from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
+from longtail.stages.fusion import fuse
+from longtail.stages.recipe import RunOptions
+from longtail.text.bag import BagTokenizer
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import Tokenizer, VectorTokens, token_table
+from longtail.text.words import WordTokenizer
+from longtail.topk import FloatArray, IntArray
+from longtail.train.run import Run
+from longtail.transforms.augment import augmented
+
+_SAMPLED = 100_000  # texts that a dry run tokenises
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextOptions(RunOptions):
+    """Texts and training rows."""
+
+    encoder: str = option(
+        "bag",
+        "bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder",
+    )
+    fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
+    width: int = option(
+        256,
+        "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own",
+        within=COUNT,
+    )
+    max_length: int = option(
+        32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
+    )
+    static_vectors: str | None = option(
+        None, "an .npy file of word vectors that the encoder starts from, with its words in a .txt beside it"
+    )
+    augment: str = option(
+        "none",
+        "training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its "
+        "options as in gandalf:threshold=0.2; see docs/methods/gandalf.md",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderOptions(TextOptions):
+    """Training of the encoder."""
+
+    epochs: int = option(6, "of the encoder, passes over the training documents", within=NATURAL)
+    batch: int = option(512, "documents of a batch", within=COUNT)
+    random_negatives: int = option(
+        512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
+    )
+    loss: str = option("triplet", "of the encoder", choices=LOSSES)
+    learning_rate: float | None = option(
+        None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
+    )
+    warmup: int = option(
+        100, "steps over which the learning rate rises; it falls linearly to 0 after that", within=NATURAL
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionOptions(RunOptions):
+    """Fusion of the scores."""
+
+    validation: float = option(
+        0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An encoder, and the tokens of everything that a recipe encodes.
+
+    Attributes:
+        run: where it trains.
+        encoder: on the run's device.
+        documents: N rows of tokens.
+        labels: L rows of tokens.
+    """
+
+    run: Run
+    encoder: AnyEncoder
+    documents: Ragged
+    labels: Ragged
+
+    def rate(self, given: float | None) -> float:
+        """The learning rate that was given, or one that suits the encoder: a new table learns faster than a model."""
+        return given or (1e-4 if isinstance(self.encoder, TransformerEncoder) else 4e-3)
+
+    def source(self, table: Ragged) -> Source:
+        """What a `Loader` reads the rows of a token table from."""
+        return partial(self.encoder.tokenizer.batch, table)
+
+    def tokens(self, texts: Texts, fields: Sequence[str]) -> Ragged:
+        """The token table of other texts."""
+        return token_table(texts, fields, self.encoder.tokenizer, self.run.cache)
+
+    def embed(self, table: Ragged) -> FloatArray:
+        """(n, D) float32 vectors of a token table under the current encoder."""
+        return self.run.embed(self.encoder, table)
+
+    def encode(self, b: Batch) -> tuple[Tensor, ...]:
+        """The documents (B, D) and labels (P, D) of a batch, and the nodes of each of its graphs (A, D)."""
+        assert b.labels is not None
+        return encode_together(self.encoder, b.documents, b.labels, *b.nodes)
+
+    def batches(
+        self,
+        split: Split,
+        sampler: Sampler,
+        pool: Pool,
+        *,
+        documents: Source | None = None,
+        labels: Ragged | None = None,
+        encoded: bool = True,
+        graphs: Mapping[str, Neighbours] | None = None,
+        links: LinkedNodes | None = None,
+    ) -> Loader:
+        """Batches of some rows.
+
+        Args:
+            split: the rows.
+            sampler: cuts an epoch into batches.
+            pool: draws the labels of a batch.
+            documents: the tokens of the rows, if others than `documents`.
+            labels: the tokens of the pool's labels, if others than `labels`.
+            encoded: whether the pool's labels are encoded.
+            graphs: draw neighbours.
+            links: draw nodes.
+        """
+        of_labels = self.source(self.labels if labels is None else labels) if encoded else None
+        of_documents = documents or self.source(self.documents)
+        return Loader(split, sampler, pool, of_documents, of_labels, self.run.seed, graphs=graphs or {}, links=links)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a recipe works on.
+
+    Attributes:
+        name: of the recipe.
+        dataset: without the documents that are held out.
+        held_out: these, to learn a fusion on; none for a recipe without one.
+        rows: the data set with the training rows that an augmentation adds.
+        text: the encoder, and the tokens of the rows and the labels.
+        fields: that the encoder reads.
+    """
+
+    name: str
+    dataset: Dataset
+    held_out: Split
+    rows: Dataset
+    text: Text
+    fields: tuple[str, ...]
+
+    @property
+    def train(self) -> Split:
+        """The N training rows."""
+        return self.rows.train
+
+    def model(
+        self, vectors: Mapping[str, FloatArray], *, heads: TwoHeads | None = None, linked: Linked | None = None
+    ) -> Bundle:
+        """The trained model; where it has several scores, with their fusion.
+
+        Args:
+            vectors: of the labels, by score kind.
+            heads: a second view of documents, for classifiers.
+            linked: what enriches documents with nodes.
+        """
+        encoder, device = self.text.encoder, self.text.run.device
+        model = Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
+        if len(vectors) == 1:
+            return model
+        return fuse(self.text.run, model, self.held_out, self.dataset.train.targets)
+
+
+def read(run: Run, name: str, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
+    """Hold documents out, add training rows, make an encoder by name, and tokenise rows and labels for it.
+
+    Args:
+        run: of the recipe.
+        name: of the recipe.
+        dataset: its training documents and labels.
+        o: what is read, and how.
+        validation: the share of the documents that is held out.
+    """
+
+    def make() -> Task:
+        rest, held_out = hold_out(dataset, validation, o.seed)
+        rows = augmented(rest, o.augment, seed=o.seed)
+        return Task(name, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
+
+    return run.once("task", make)
+
+
+def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
+    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
+    return dataset.holdout(rows_held_out(dataset, share, seed))
+
+
+def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
+    """The rows that `hold_out` takes."""
+    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
+
+
+def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
+    """Make an encoder by name, and tokenise the training documents and the labels for it."""
+    model: BagEncoder | ConvolutionEncoder | TransformerEncoder
+    both = (dataset.train.documents, dataset.labels)
+    corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
+    generator = torch.Generator().manual_seed(o.seed)
+    if o.encoder == "bag":
+        model = BagEncoder(BagTokenizer.fit(corpus), o.width, generator=generator)
+    elif o.encoder == "convolution":
+        model = ConvolutionEncoder(WordTokenizer.fit(corpus, max_length=o.max_length), o.width, generator=generator)
+    else:
+        model = TransformerEncoder(o.encoder, max_length=o.max_length)
+    if o.static_vectors is not None and not isinstance(model, TransformerEncoder):
+        found = model.start_from(Path(o.static_vectors))
+        run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {o.static_vectors}")
+    documents, labels = (_table(run, texts, o.fields, model.tokenizer) for texts in both)
+    return Text(run, model.to(run.device), documents, labels)
+
+
+def _read_of(run: Run, texts: Texts) -> Texts:
+    """The texts that are read: all of them, or, by a dry run, some of very many."""
+    if not run.dry or len(texts) <= _SAMPLED:
+        return texts
+    return texts.take(np.linspace(0, len(texts) - 1, _SAMPLED).astype(np.int64))
+
+
+def _table(run: Run, texts: Texts, fields: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+    some = _read_of(run, texts)
+    table = token_table(some, fields, tokenizer, run.cache)
+    return table if some is texts else table.repeated(len(texts))
+
+
+def vector_source(vectors: FloatArray) -> Source:
+    """What a `Loader` reads documents from that were encoded before: rows of (n, D) vectors."""
+    return lambda rows: VectorTokens(torch.from_numpy(vectors[rows]))

@@ -1,0 +1,177 @@
+"""How far a run is, in its folder: what was asked, finished stages and the checkpoint of the stage in progress."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import nn
+
+from longtail.errors import BadInput
+from longtail.files import must_be_free, remove_partial, write_json
+from longtail.options import NATURAL
+from longtail.train.checkpoint import load_state, save_state
+from longtail.train.cost import Meter
+from longtail.train.log import Log
+
+SCHEMA = 2  # of run.json; the first has no number
+_UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
+
+
+def settings_of(run: Path) -> dict[str, Any]:
+    """What a run folder's ``run.json`` says.
+
+    Raises:
+        BadInput: there is none, or a later version wrote it.
+    """
+    path = run / "run.json"
+    if not path.is_file():
+        raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one into this folder")
+    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if settings.get("schema", 1) > SCHEMA:
+        problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
+        raise BadInput(path, problem, remedy="use the longtail that wrote it")
+    return settings
+
+
+class Stateful(Protocol):
+    """Anything whose state belongs into a checkpoint: modules, optimisers, samplers."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """The state, as nested dicts of tensors and numbers."""
+
+    def load_state_dict(self, state: Any, /) -> Any:
+        """Take a state back."""
+
+
+class Progress:
+    """What a run has done, so that a crash at any moment costs at most the time since a checkpoint.
+
+    Args:
+        folder: of the run; None keeps everything in memory only.
+        log: its running means are part of a checkpoint.
+        interval: seconds between checkpoints.
+
+    Raises:
+        BadInput: the interval is none.
+    """
+
+    def __init__(self, folder: Path | None, log: Log, interval: float = 120.0) -> None:
+        if interval not in NATURAL:
+            problem = f"expected {NATURAL}, found {interval:g}"
+            raise BadInput("checkpoint_every", problem, remedy="it is: seconds between checkpoints")
+        self.folder, self.log, self._interval = folder, log, interval
+        self._last = time.monotonic()
+        self._meter: Meter | None = None
+        self._settings: Mapping[str, Any] | None = None  # what `claim` is to write
+
+    def describe(self, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+        """Make sure that the folder is free for a run, or holds this one.
+
+        ``run.json`` is written by `claim`, when the first stage begins: a recipe that refuses an option before that
+        leaves the folder free for a corrected command.
+
+        Args:
+            settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, and what else helps
+                a reader.
+            defaults: of the arguments; a run that was begun before there was an argument has its default.
+
+        Raises:
+            BadInput: the folder holds something else.
+        """
+        if self.folder is None:
+            return
+        path = self.folder / "run.json"
+        self._meter = Meter(self.folder / "cost.json")
+        if not path.exists():
+            must_be_free(self.folder, besides=_UNCLAIMED)
+            self._settings = {"schema": SCHEMA, **settings}
+            return
+        remove_partial(self.folder)
+        found, wanted = settings_of(self.folder), json.loads(json.dumps(settings))
+        found["arguments"] = {**json.loads(json.dumps(defaults)), **found["arguments"]}
+        for part in ("recipe", "arguments", "hashes"):
+            if found[part] != wanted[part]:
+                problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
+                problem += str(_only(wanted[part], found[part]))
+                raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+
+    def claim(self) -> None:
+        """Make the folder this run's, if it is not: its recipe has accepted all options, and its first stage begins.
+
+        Raises:
+            BadInput: another process was first.
+        """
+        if self.folder is None or self._settings is None:
+            return
+        path = self.folder / "run.json"
+        if path.exists():
+            raise BadInput(path, "another process has begun a run here", remedy="choose another folder")
+        write_json(path, self._settings)
+        remove_partial(self.folder)
+        self._settings = None
+
+    def begun(self) -> bool:
+        """Whether an earlier process has left a stage, or a part of one."""
+        return self.folder is not None and (self.folder / "stages").is_dir()
+
+    def _path(self, stage: str, kind: str) -> Path | None:
+        return None if self.folder is None else self.folder / "stages" / f"{stage}{kind}.safetensors"
+
+    def restore(self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful]) -> dict[str, Any]:
+        """Bring a stage to where an earlier process left it.
+
+        Returns:
+            ``{"done": True}`` where the stage is finished (its modules are loaded), else the position of its checkpoint
+            (everything is loaded), else an empty dict.
+        """
+        finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
+        if finished is not None and checkpoint is not None and finished.exists():
+            checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
+            for name, state in load_state(finished).items():
+                modules[name].load_state_dict(state)
+            return {"done": True}
+        if checkpoint is not None and checkpoint.exists():
+            saved = load_state(checkpoint)
+            for name, part in {**modules, **others, "log": self.log}.items():
+                part.load_state_dict(saved["parts"][name])
+            return dict(saved["position"])
+        return {}
+
+    def checkpoint(
+        self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
+    ) -> None:
+        """Write a checkpoint if the last one is old enough."""
+        path = self._path(stage, ".checkpoint")
+        if path is None or time.monotonic() - self._last < self._interval:
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        parts = {**modules, **others, "log": self.log}
+        save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
+        self.account()
+        self._last = time.monotonic()
+
+    def account(self) -> None:
+        """Write what the run has cost up to now into ``cost.json``."""
+        if self._meter is not None:
+            self._meter.write()
+
+    def finish(self, stage: str, modules: Mapping[str, nn.Module]) -> None:
+        """Keep the result of a stage, and let its checkpoint go."""
+        path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
+        if path is not None and checkpoint is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save_state(path, {name: module.state_dict() for name, module in modules.items()})
+            checkpoint.unlink(missing_ok=True)
+            self.account()
+        self._last = time.monotonic()
+
+
+def _only(one: Any, other: Any) -> Any:
+    """The part of one value that another does not share: of dicts, the differing items."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {name: value for name, value in one.items() if other.get(name) != value}
+    return one

@@ -1,0 +1,44 @@
+"""What is renewed between epochs, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longtail.batches.samplers import Clustered
+from longtail.data.sparse import csr_of_lists
+from longtail.data.split import Split
+from longtail.data.texts import Texts
+from longtail.stages.refresh import due, mine, regroup
+from longtail.train.run import Run
+
+LABELS = np.eye(4, dtype=np.float32)
+DOCUMENTS = np.array([[4, 3, 2, 1], [1, 2, 3, 4]], np.float32)  # label 0 is nearest to the first, label 3 to the second
+
+
+def test_mined_negatives_are_the_nearest_labels_that_are_neither_true_nor_filtered() -> None:
+    split = Split(Texts.of(["a", "b"]), csr_of_lists([[0], [1, 3]], 4), csr_of_lists([[2], []], 4))
+    ids = mine(Run(), split, DOCUMENTS, LABELS, 3)
+    assert ids.tolist() == [[1, 3, -1], [2, 0, -1]]
+
+
+def test_mined_negatives_without_a_filter() -> None:
+    split = Split(Texts.of(["a", "b"]), csr_of_lists([[], [3]], 4), None)
+    assert mine(Run(), split, DOCUMENTS, LABELS, 2).tolist() == [[0, 1], [2, 1]]
+
+
+def test_regrouping_comes_from_seed_and_epoch() -> None:
+    vectors = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+
+    def clusters(seed: int, epoch: int) -> list[int]:
+        run, sampler = Run(), Clustered(50, 8, seed=seed)
+        run.seed = seed
+        regroup(run, sampler, vectors, 4, epoch=epoch)
+        return sampler.state_dict()["clusters"].tolist()
+
+    assert clusters(0, 1) == clusters(0, 1)
+    assert clusters(0, 1) != clusters(0, 2)
+    assert clusters(0, 1) != clusters(1, 1)
+
+
+def test_something_is_due_at_its_first_epoch_and_each_so_many_after_it() -> None:
+    assert [epoch for epoch in range(9) if due(epoch, 2, 3)] == [2, 5, 8]
