@@ -3,7 +3,7 @@
     python benchmarks/chunked.py [--labels 1000000] [--width 256] [--batch 256] [--rounds 3] [--threads 2]
 
 A step is what `fit` does with a batch: dropout, loss, the gradient of the documents, and the update of every classifier
-(SGD, fused into the backward pass), with five positives and one filtered pair a document. The bare products are those
+(SGD in the backward pass), with five positives and one filtered pair a document. The bare products are those
 that no implementation can leave out: scores x W^T, the documents' gradient G W, and the classifiers' gradient G^T x, of
 the same sizes, some thousand labels at a time into buffers that stay in the cache.
 
@@ -32,10 +32,11 @@ from longtail.batches.batch import Batch
 from longtail.data.sparse import CSR, csr
 from longtail.losses.full.chunked import binary_cross_entropy, decoupled_softmax, sup_con
 from longtail.losses.full.targets import SparseTargets
+from longtail.modules.table import Table
 from longtail.text.tokens import VectorTokens
 from longtail.train.cost import peak_bytes
 from longtail.train.fit import take_step
-from longtail.train.in_backward import FusedSGD
+from longtail.train.in_backward import SGDInBackward
 from longtail.train.optimizer import AdamW
 
 LOSSES: dict[str, Callable[..., Tensor]] = {
@@ -56,12 +57,12 @@ def pairs(documents: int, labels: int, each: int, seed: int) -> CSR:
 class Classifiers:
     """Everything that a step needs, for one kind of table."""
 
-    def __init__(self, table: nn.Parameter, momentum: float, batch: int) -> None:
+    def __init__(self, table: Table, momentum: float, batch: int) -> None:
         self.table = table
-        width = table.shape[1]
+        width = table.width
         self.encoder = nn.Linear(width, width)
         self.optimizer = AdamW(self.encoder.parameters(), 1e-4)
-        self.update = FusedSGD(self.optimizer, table, 1e-3, momentum=momentum)
+        self.update = SGDInBackward(self.optimizer, table, 1e-3, momentum=momentum)
         rows, nothing = torch.arange(batch), torch.zeros(batch, 0)
         vectors = torch.randn(batch, width, generator=torch.Generator().manual_seed(1))
         self.batch = Batch(rows, VectorTokens(vectors), torch.zeros(0).long(), None, nothing, nothing.bool())
@@ -120,7 +121,7 @@ def main() -> None:
         names = [name for name in LOSSES if options.only in f"{table}, {name}"]
         if names:
             start = torch.randn(options.labels, options.width, dtype=dtype).mul_(options.width**-0.5)
-            classifiers = Classifiers(nn.Parameter(start), momentum, options.batch)
+            classifiers = Classifiers(Table(start), momentum, options.batch)
             for name in names:
                 compare(f"{table}, {name}", partial(classifiers.step, LOSSES[name]), bare, options.rounds)
 

@@ -22,9 +22,9 @@ from longtail.data.dataset import Dataset
 from longtail.data.texts import Strings, Texts
 from longtail.model import Bundle
 from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.enrichment import Combiner, Design, Enrichment
-from longtail.modules.heads import AnyEncoder
 from longtail.modules.linker import Linked
 from longtail.text.bag import BagTokenizer
 from longtail.topk import FloatArray
@@ -43,7 +43,7 @@ def numbered(rows: int) -> Texts:
     return Texts(Strings.of([""] * rows), {"title": Strings.of(map(str, range(rows)))})
 
 
-def model(encoder: AnyEncoder, labels: int, seed: int, linked: Linked | None = None) -> Bundle:
+def model(encoder: Encoder, labels: int, seed: int, linked: Linked | None = None) -> Bundle:
     """A model with random vectors."""
     vectors = {"encoder": units(labels, encoder.width, seed)}
     return Bundle("random", encoder, ("title",), numbered(labels), vectors, None, CPU, linked=linked)
@@ -58,7 +58,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
     documents = Dataset.read(options.data, fields=("title",), test=False, graphs=()).train.documents
-    encoder: AnyEncoder
+    encoder: Encoder
     if options.encoder == "bag":
         encoder = BagEncoder(BagTokenizer.fit(documents.joined(("title",))), 256, generator=torch.Generator())
     else:

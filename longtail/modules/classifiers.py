@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
-from longtail.modules.table import rows, unit
+from longtail.modules.table import Table, unit
 from longtail.topk import FloatArray, IntArray
 
 
@@ -23,7 +23,7 @@ class FreeVectors(nn.Module):
 
     def __init__(self, start: FloatArray, *, normalised: bool = True) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.from_numpy(start.copy()))
+        self.table = Table(torch.from_numpy(start.copy()))
         self.normalised = normalised
 
     def forward(self, ids: Tensor, _text: Tensor | None = None) -> Tensor:
@@ -33,13 +33,13 @@ class FreeVectors(nn.Module):
             ids: (P,) ascending, each once.
             _text: for `ResidualVectors`; free vectors know nothing of it.
         """
-        vectors = rows(self.table, ids)
+        vectors = self.table.rows(ids)
         return unit(vectors) if self.normalised else vectors
 
     def vectors(self, _text: FloatArray | None = None) -> FloatArray:
         """All label vectors, (L, D) float32 rows of unit length."""
         with torch.no_grad():
-            return unit(self.table).cpu().numpy()
+            return unit(torch.from_numpy(self.table.export())).numpy()
 
 
 class ResidualVectors(nn.Module):
@@ -60,10 +60,10 @@ class ResidualVectors(nn.Module):
 
     def __init__(self, labels: int, width: int, *, bias: FloatArray | None = None) -> None:
         super().__init__()
-        table = torch.zeros(labels, width + 1)
+        start = torch.zeros(labels, width + 1)
         if bias is not None:
-            table[:, -1] = torch.from_numpy(bias)
-        self.table = nn.Parameter(table)
+            start[:, -1] = torch.from_numpy(bias)
+        self.table = Table(start)
 
     def forward(self, ids: Tensor, text: Tensor) -> Tensor:
         """The vectors of P labels, (P, D + 1), the last column being the bias.
@@ -72,7 +72,7 @@ class ResidualVectors(nn.Module):
             ids: (P,) ascending, each once.
             text: (P, D) the vectors z of their texts.
         """
-        return rows(self.table, ids) + nn.functional.pad(text.detach(), (0, 1))  # (P, D + 1)
+        return self.table.rows(ids) + nn.functional.pad(text.detach(), (0, 1))  # (P, D + 1)
 
     def vectors(self, text: FloatArray) -> FloatArray:
         """All label vectors, (L, D + 1) float32.
@@ -80,7 +80,7 @@ class ResidualVectors(nn.Module):
         Args:
             text: (L, D) the vectors of the labels' texts.
         """
-        vectors: FloatArray = self.table.detach().cpu().numpy().copy()
+        vectors: FloatArray = self.table.export().copy()
         vectors[:, :-1] += text
         return vectors
 
@@ -96,13 +96,13 @@ class Classifiers(nn.Module):
 
     def __init__(self, labels: int, width: int, *, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.zeros(labels, width + 1, dtype=dtype))
+        self.table = Table(torch.zeros(labels, width + 1, dtype=dtype))
 
     def start_from(self, text: FloatArray, bias: float) -> None:
         """Start every label at the vector of its text, (L, D), and at the same bias."""
-        with torch.no_grad():
-            self.table[:, :-1] = torch.from_numpy(text)
-            self.table[:, -1] = bias
+        for labels, rows in self.table.blocks():
+            rows[:, :-1] = torch.from_numpy(text[labels])
+            rows[:, -1] = bias
 
     def vectors(self, temperature: float = 1.0) -> FloatArray:
         """All label vectors, (L, D + 1) float32, the last column being the bias.
@@ -111,7 +111,7 @@ class Classifiers(nn.Module):
             temperature: of the logits (<x, w> / temperature + bias): the bias is multiplied by it, for scores that are
                 not divided.
         """
-        vectors: FloatArray = self.table.detach().float().cpu().numpy().copy()
+        vectors: FloatArray = self.table.export().copy()
         vectors[:, -1] *= temperature
         return vectors
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as with_spectral_norm
 
-from longtail.modules.table import rows, unit
+from longtail.modules.table import Table, load_module_state, unit
 from longtail.topk import FloatArray, IntArray
 
 _FILE = "enrichment.safetensors"
@@ -122,17 +122,17 @@ class Enrichment(nn.Module):
 
     def __init__(self, nodes: FloatArray, combiner: Combiner) -> None:
         super().__init__()
-        self.bank = nn.Parameter(torch.from_numpy(nodes.copy()))
+        self.bank = Table(torch.from_numpy(nodes.copy()))
         self.combiner = combiner
 
     def read(self, ids: Tensor) -> Tensor:
         """The vectors of A nodes, (A, D) of unit length; ids ascending, each once."""
-        return unit(rows(self.bank, ids))
+        return unit(self.bank.rows(ids))
 
     def refill(self, nodes: FloatArray) -> None:
         """Replace all vectors of the bank, (M, D)."""
-        with torch.no_grad():
-            self.bank.copy_(torch.from_numpy(nodes))
+        for part, rows in self.bank.blocks():
+            rows.copy_(torch.from_numpy(nodes[part]))
 
     def enrich(self, x: FloatArray, links: IntArray) -> tuple[FloatArray, FloatArray]:
         """Enrich any number of documents, without gradients.
@@ -146,14 +146,15 @@ class Enrichment(nn.Module):
         """
         was_training = self.training
         self.eval()
+        device = self.bank.weight.device
         enriched, weights = np.empty_like(x), np.zeros(links.shape, np.float32)
         with torch.no_grad():
             for start in range(0, len(x), _BLOCK):
                 part = slice(start, start + _BLOCK)
                 ids, places = np.unique(np.maximum(links[part], 0), return_inverse=True)
                 places = np.where(links[part] < 0, -1, places.reshape(links[part].shape))
-                nodes = self.read(torch.from_numpy(ids).to(self.bank.device))
-                own, at = (torch.from_numpy(array).to(self.bank.device) for array in (x[part], places))
+                nodes = self.read(torch.from_numpy(ids).to(device))
+                own, at = (torch.from_numpy(array).to(device) for array in (x[part], places))
                 vectors, shares = self.combiner(own, nodes, at)
                 enriched[part], weights[part] = vectors.cpu().numpy(), shares.cpu().numpy()
         self.train(was_training)
@@ -161,7 +162,7 @@ class Enrichment(nn.Module):
 
     def settings(self) -> dict[str, Any]:
         """What `load` needs beside the file."""
-        return {"nodes": len(self.bank), "width": self.bank.shape[1], **asdict(self.combiner.design)}
+        return {"nodes": len(self.bank), "width": self.bank.width, **asdict(self.combiner.design)}
 
     def save(self, folder: Path) -> None:
         """Write bank and combiner into an existing folder."""
@@ -171,11 +172,9 @@ class Enrichment(nn.Module):
     def load(cls, folder: Path, settings: Mapping[str, Any]) -> Enrichment:
         """Read what `save` wrote."""
         given = dict(settings)
-        shape = given.pop("nodes"), given.pop("width")
-        enrichment = cls(np.empty((0, shape[1]), np.float32), Combiner(shape[1], Design(**given)))
-        state = load_file(folder / _FILE)
-        enrichment.bank = nn.Parameter(state["bank"])
-        enrichment.load_state_dict(state)
+        nodes, width = given.pop("nodes"), given.pop("width")
+        enrichment = cls(np.empty((nodes, width), np.float32), Combiner(width, Design(**given)))
+        load_module_state(enrichment, load_file(folder / _FILE))
         return enrichment.eval()
 
 

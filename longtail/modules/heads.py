@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
-from typing import TypeAlias
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.modules.encoders.bag import BagEncoder
-from longtail.modules.encoders.convolution import ConvolutionEncoder
-from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.modules.table import bag_sum, unit
-from longtail.text.tokens import BagTokens, Tokenizer, Tokens
-
-AnyEncoder: TypeAlias = "BagEncoder | ConvolutionEncoder | TransformerEncoder | TextHead"
+from longtail.modules.encoders.base import Encoder
+from longtail.modules.table import Table, load_module_state, unit
+from longtail.text.tokens import BagTokens, Tokens
 
 _FILE = "heads.safetensors"
 
 
-class TextHead(nn.Module):
+class TextHead(Encoder):
     """An encoder, and what makes its vectors comparable: nothing, or the projection g1 of the thesis.
 
     Args:
@@ -29,19 +26,15 @@ class TextHead(nn.Module):
         generator: draws the start of the projection.
     """
 
-    def __init__(self, encoder: AnyEncoder, projection: int, *, generator: torch.Generator) -> None:
+    def __init__(self, encoder: Encoder, projection: int, *, generator: torch.Generator) -> None:
         super().__init__()
         self.encoder = encoder
-        self.width: int = projection or encoder.width
+        self.tokenizer = encoder.tokenizer
+        self.width = projection or encoder.width
         self.project: nn.Module = nn.Identity()
         if projection:
             layers = (_linear(encoder.width, projection, generator), nn.Tanh(), nn.Dropout(0.1))
             self.project = nn.Sequential(*layers)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """That of the encoder."""
-        return self.encoder.tokenizer
 
     def head(self, encoded: Tensor) -> Tensor:
         """Vectors (B, D) of unit length, from those of the encoder (B, E)."""
@@ -56,7 +49,7 @@ class TextHead(nn.Module):
         self.encoder.save(folder)
 
 
-class TwoHeads(nn.Module):
+class TwoHeads(Encoder):
     """A document is seen twice: as x, to be compared with the texts of labels, and as u, for their classifiers.
 
     Source: the thesis, section 2.3, where g1 and g2 project the vector of one shared encoder: with a ``projection``
@@ -70,25 +63,21 @@ class TwoHeads(nn.Module):
         generator: draws their start.
     """
 
-    def __init__(self, encoder: AnyEncoder, projection: int = 0, *, generator: torch.Generator) -> None:
+    def __init__(self, encoder: Encoder, projection: int = 0, *, generator: torch.Generator) -> None:
         super().__init__()
         self.text = TextHead(encoder, projection, generator=generator)
         self.projection = projection
+        self.tokenizer = encoder.tokenizer
         self.width = 2 * self.text.width
-        self.table: nn.Parameter | None = None
+        self.table: Table | None = None
         self.project: nn.Module = nn.Identity()
         if projection:
             self.project = nn.Sequential(_linear(encoder.width, projection, generator), nn.Dropout(0.1))
         elif isinstance(encoder, BagEncoder):
-            self.table = nn.Parameter(encoder.table.detach().clone())
+            self.table = deepcopy(encoder.table)
         else:
             self.project = nn.Linear(encoder.width, encoder.width, bias=False)
             nn.init.eye_(self.project.weight)
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """That of the encoder."""
-        return self.text.tokenizer
 
     def own_parameters(self) -> list[nn.Parameter]:
         """What the heads have beside the encoder."""
@@ -121,7 +110,7 @@ class TwoHeads(nn.Module):
     def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
         if self.table is not None:
             assert isinstance(text, BagTokens)
-            return unit(bag_sum(self.table, text))
+            return unit(self.table.bag_sum(text))
         u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
         return u
 
@@ -131,11 +120,11 @@ class TwoHeads(nn.Module):
         save_file({name: value.contiguous() for name, value in own.items()}, folder / _FILE)
 
     @classmethod
-    def load(cls, folder: Path, encoder: AnyEncoder, projection: int) -> TwoHeads:
+    def load(cls, folder: Path, encoder: Encoder, projection: int) -> TwoHeads:
         """Put the heads that `save` wrote onto an encoder, in eval mode."""
         heads = cls(encoder, projection, generator=torch.Generator())
         shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}
-        heads.load_state_dict(shared | load_file(folder / _FILE))
+        load_module_state(heads, shared | load_file(folder / _FILE))
         return heads.eval()
 
 

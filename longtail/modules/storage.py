@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 
-from longtail.modules.encoders.bag import BagEncoder
+from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.encoders.convolution import ConvolutionEncoder
-from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.encoders.named import ENCODERS, row_of
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.heads import TwoHeads
-
-_Encoders: TypeAlias = Mapping[str, type[BagEncoder | ConvolutionEncoder | TransformerEncoder]]
-_ENCODERS: _Encoders = {"bag": BagEncoder, "convolution": ConvolutionEncoder, "transformer": TransformerEncoder}
 
 
 class Modules(NamedTuple):
@@ -48,9 +44,8 @@ class Modules(NamedTuple):
         for part in (self.heads, self.enrichment):
             if part is not None:
                 part.save(folder)
-        names = (name for name, kind in _ENCODERS.items() if isinstance(self.encoder, kind))
         return {
-            "encoder": next(names) if encoder else None,
+            "encoder": row_of(self.encoder).name if encoder else None,
             "width": self.encoder.width,
             "projection": None if self.heads is None else self.heads.projection,
             "enrichment": None if self.enrichment is None else self.enrichment.settings(),
@@ -65,10 +60,16 @@ class Modules(NamedTuple):
             card: what `save` returned.
             encoder: where none was written.
             device: where they are to run.
+
+        Raises:
+            BadInput: no encoder of this installation has the name that the card says.
         """
-        if card["encoder"] is not None:
-            encoder = _ENCODERS[card["encoder"]].load(folder / "encoder").to(device).eval()
-        assert isinstance(encoder, (BagEncoder, ConvolutionEncoder, TransformerEncoder))
+        if (name := card["encoder"]) is not None:
+            if name not in ENCODERS:
+                problem = f"expected one of the encoders {', '.join(ENCODERS)}, found {name}"
+                raise BadInput(folder, problem, remedy="open it with the version of longtail that wrote it")
+            encoder = ENCODERS[name].load(folder / "encoder").to(device).eval()
+        assert encoder is not None
         heads = None if card["projection"] is None else TwoHeads.load(folder, encoder, card["projection"]).to(device)
         known = card.get("enrichment")
         return cls(encoder, heads, None if known is None else Enrichment.load(folder, known).to(device))

@@ -1,19 +1,107 @@
-"""Reading a large table by rows, with gradients that hold just those rows.
-
-`rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that the optimiser neither
-sorts nor adds up, and nothing touches a row that the batch did not read.
-"""
+"""Large parameters that are read by rows, with gradients that hold just those rows."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from longtail.data.sparse import CSR
+from longtail.search.exact import Exact
 from longtail.text.tokens import BagTokens
+from longtail.topk import FloatArray, TopK
+
+_BLOCK = 65_536  # rows that are worked on at a time
+
+
+class Table(nn.Module):
+    """n trainable rows of D numbers: vectors of features, of words, of labels, of nodes.
+
+    `rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that the optimiser neither
+    sorts nor adds up, and nothing touches a row that the batch did not read.
+
+    All n rows are in this process. Whoever is not this class, an optimiser (`longtail.train`) or a loss over all labels
+    (`longtail.losses.full`) does not rely on that: it asks for rows by their ids, goes over the blocks that are here,
+    searches, or exports.
+
+    Args:
+        start: (n, D) float32 or bfloat16, where the rows start; it becomes the parameter itself.
+
+    Attributes:
+        weight: the parameter.
+    """
+
+    def __init__(self, start: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(start)
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @property
+    def width(self) -> int:
+        """D."""
+        return int(self.weight.shape[1])
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """Some rows.
+
+        Args:
+            ids: (U,) int64, ascending, each once (as `longtail.batches.Batch.label_ids` is); without gradients in any
+                order.
+
+        Returns:
+            (U, D).
+        """
+        if not torch.is_grad_enabled():
+            return self.weight.index_select(0, ids)
+        return _Rows.apply(self.weight, ids)  # type: ignore[no-any-return, no-untyped-call]
+
+    def bag_sum(self, tokens: BagTokens) -> Tensor:
+        """Each bag's weighted sum of rows: out[b] = sum over the features f of bag b of weight[b, f] row[f].
+
+        The backward pass is the same kernel over the transposed bags.
+
+        Args:
+            tokens: B bags of row ids.
+
+        Returns:
+            (B, D); zeros for an empty bag.
+        """
+        if not torch.is_grad_enabled():
+            return _weighted_sums(self.weight, tokens.ids, tokens.offsets, tokens.weights)
+        return _BagSum.apply(self.weight, tokens)  # type: ignore[no-any-return, no-untyped-call]
+
+    def blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, Tensor]]:
+        """Go over the rows, ``size`` at a time, without gradients.
+
+        Yields:
+            Which rows they are, and the rows themselves, (size, D) or fewer: what is written into them is written into
+            the table.
+        """
+        weight = self.weight.detach()
+        for start in range(0, len(weight), size):
+            part = slice(start, min(start + size, len(weight)))
+            yield part, weight[part]
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k rows with the largest inner product with each of (Q, D) queries; see `longtail.search.exact.Exact`."""
+        return Exact(self.export(), device=self.weight.device).search(queries, k, exclude=exclude)
+
+    def export(self) -> FloatArray:
+        """All rows, (n, D) float32, to be read only: where the table is float32 on a CPU, they are the table itself."""
+        rows: FloatArray = self.weight.detach().float().cpu().numpy()
+        return rows
+
+
+def load_module_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Load the state of a module, also one from when its tables were plain parameters: ``x``, and not ``x.weight``."""
+    tables = {name for name, part in module.named_modules(remove_duplicate=False) if isinstance(part, Table)}
+    module.load_state_dict({f"{name}.weight" if name in tables else name: value for name, value in state.items()})
 
 
 def _row_gradient(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
@@ -89,33 +177,3 @@ def unit(x: Tensor) -> Tensor:
     if not torch.is_grad_enabled():  # a function with a gradient takes longer to enter than a short text to encode
         return _units(x)[0]
     return _Unit.apply(x)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def rows(table: Tensor, ids: Tensor) -> Tensor:
-    """``table[ids]`` for distinct ascending ids.
-
-    Args:
-        table: (V, D) parameter.
-        ids: (U,) int64, ascending, each once (as `longtail.batches.Batch.label_ids` is).
-
-    Returns:
-        (U, D).
-    """
-    return _Rows.apply(table, ids)  # type: ignore[no-any-return, no-untyped-call]
-
-
-def bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
-    """Each bag's weighted sum of table rows: out[b] = sum over the features f of bag b of weight[b, f] table[f].
-
-    The backward pass is the same kernel over the transposed bags.
-
-    Args:
-        table: (V, D) parameter.
-        tokens: B bags.
-
-    Returns:
-        (B, D); zeros for an empty bag.
-    """
-    if not torch.is_grad_enabled():
-        return _weighted_sums(table, tokens.ids, tokens.offsets, tokens.weights)
-    return _BagSum.apply(table, tokens)  # type: ignore[no-any-return, no-untyped-call]

@@ -20,7 +20,7 @@ from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, FusionOptions, read
-from longtail.train.in_backward import FusedSGD
+from longtail.train.in_backward import SGDInBackward
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
@@ -69,7 +69,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     classifiers = Classifiers(L, text.encoder.width, dtype=dtype).to(run.device)
     optimizer = adamw((text.encoder, o.slowdown * rate))
     settings = {"momentum": o.momentum, "weight_decay": o.weight_decay}
-    update = FusedSGD(optimizer, classifiers.table, o.classifier_learning_rate, **settings)
+    update = SGDInBackward(optimizer, classifiers.table, o.classifier_learning_rate, **settings)
     over_all_labels = full_loss_named(o.loss, temperature=o.temperature)
 
     def beginning(b: Batch) -> dict[str, Tensor]:

@@ -86,7 +86,7 @@ class Enriched:
         if self.enrichment is not None:
             groups.append({"params": list(self.enrichment.combiner.parameters()), "lr": combiner})
             if self._bank:
-                groups.append({"params": [self.enrichment.bank], "lr": bank, "row_wise": row_wise})
+                groups.append({"params": [self.enrichment.bank.weight], "lr": bank, "row_wise": row_wise})
         return [group for group in groups if group["params"]]
 
     def views(self, b: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:

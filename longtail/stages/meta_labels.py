@@ -102,7 +102,7 @@ def train_with_meta_labels(
     def shortlist(epoch: int) -> None:
         if epoch % o.refresh_every == 0 and o.shortlist_negatives:
             x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
-            mined.renew(wrong_labels_near(run, split, x, meta.table.detach().cpu().numpy(), clusters, o.beam))
+            mined.renew(wrong_labels_near(run, split, x, meta.table.export(), clusters, o.beam))
 
     trained, rate = {"encoder": text.encoder, "meta": meta, "free": free}, text.rate(o.learning_rate)
 
@@ -122,7 +122,7 @@ def train_with_meta_labels(
 
     train("detached", o.detached_epochs, detached=True)
     train("joint", o.epochs, detached=False, before_epoch=shortlist)
-    vectors: FloatArray = (free.table + meta.table[cluster_of]).detach().cpu().numpy()
+    vectors: FloatArray = free.table.export() + meta.table.export()[clusters]
     if label_texts:
         vectors[:, :-1] += text.embed(text.labels)
     return vectors

@@ -24,19 +24,15 @@ from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.losses import LOSSES
 from longtail.model import Bundle
-from longtail.modules.encoders.bag import BagEncoder
-from longtail.modules.encoders.base import encode_together
-from longtail.modules.encoders.convolution import ConvolutionEncoder
-from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.modules.heads import AnyEncoder, TwoHeads
+from longtail.modules.encoders.base import Encoder, encode_together
+from longtail.modules.encoders.named import make_encoder, row_of
+from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.fusion import fuse
 from longtail.stages.recipe import RunOptions
-from longtail.text.bag import BagTokenizer
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, VectorTokens, token_table
-from longtail.text.words import WordTokenizer
 from longtail.topk import FloatArray, IntArray
 from longtail.train.run import Run
 from longtail.transforms.augment import augmented
@@ -110,13 +106,13 @@ class Text:
     """
 
     run: Run
-    encoder: AnyEncoder
+    encoder: Encoder
     documents: Ragged
     labels: Ragged
 
     def rate(self, given: float | None) -> float:
         """The learning rate that was given, or one that suits the encoder: a new table learns faster than a model."""
-        return given or (1e-4 if isinstance(self.encoder, TransformerEncoder) else 4e-3)
+        return given or row_of(self.encoder).learning_rate
 
     def source(self, table: Ragged) -> Source:
         """What a `Loader` reads the rows of a token table from."""
@@ -237,19 +233,13 @@ def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
 
 def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
     """Make an encoder by name, and tokenise the training documents and the labels for it."""
-    model: BagEncoder | ConvolutionEncoder | TransformerEncoder
     both = (dataset.train.documents, dataset.labels)
     corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
     generator = torch.Generator().manual_seed(o.seed)
-    if o.encoder == "bag":
-        model = BagEncoder(BagTokenizer.fit(corpus), o.width, generator=generator)
-    elif o.encoder == "convolution":
-        model = ConvolutionEncoder(WordTokenizer.fit(corpus, max_length=o.max_length), o.width, generator=generator)
-    else:
-        model = TransformerEncoder(o.encoder, max_length=o.max_length)
-    if o.static_vectors is not None and not isinstance(model, TransformerEncoder):
-        found = model.start_from(Path(o.static_vectors))
-        run.log.say(f"{found:,} of {len(model.tokenizer):,} features start from {o.static_vectors}")
+    model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
+    if o.static_vectors is not None:
+        found, features = model.start_from(Path(o.static_vectors))
+        run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
     documents, labels = (_table(run, texts, o.fields, model.tokenizer) for texts in both)
     return Text(run, model.to(run.device), documents, labels)
 

@@ -1,12 +1,14 @@
-"""SGD of a table that is too large to have a gradient: the step is taken where the gradient is made, chunk by chunk."""
+"""An optimiser in the backward pass, for a table that is too large to have a gradient: it steps block by block."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+
+from longtail.modules.table import Table
 
 
-class FusedSGD:
+class SGDInBackward:
     """SGD, with momentum or none, of a table whose loss goes over all of its rows (`longtail.losses.full.chunked`).
 
     It is called by the backward pass of such a loss, once a chunk of rows, and so after `fit` has seen that every loss
@@ -19,7 +21,7 @@ class FusedSGD:
 
     Args:
         optimizer: gets a group for the table.
-        table: (V, D) parameter: float32, float64 or bfloat16.
+        table: (V, D).
         learning_rate: the step size.
         momentum: share of the last step that is taken again, in [0, 1); 0 keeps no buffer.
         weight_decay: as in torch's SGD, but decoupled from momentum: rows shrink by the learning rate times this.
@@ -28,15 +30,15 @@ class FusedSGD:
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        table: nn.Parameter,
+        table: Table,
         learning_rate: float,
         *,
         momentum: float = 0.0,
         weight_decay: float = 0.0,
     ) -> None:
         settings = {"lr": learning_rate, "momentum": momentum, "weight_decay": weight_decay}
-        optimizer.add_param_group({"params": [table], **settings})
-        self._optimizer, self._table = optimizer, table
+        optimizer.add_param_group({"params": [table.weight], **settings})
+        self._optimizer, self._table = optimizer, table.weight
         self._group = len(optimizer.param_groups) - 1  # the groups themselves are others after a checkpoint
 
     @torch.no_grad()

@@ -12,6 +12,7 @@ from torch import nn
 
 from longtail.errors import BadInput
 from longtail.files import must_be_free, remove_partial, write_json
+from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
 from longtail.train.cost import Meter
@@ -132,11 +133,13 @@ class Progress:
         if finished is not None and checkpoint is not None and finished.exists():
             checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
             for name, state in load_state(finished).items():
-                modules[name].load_state_dict(state)
+                load_module_state(modules[name], state)
             return {"done": True}
         if checkpoint is not None and checkpoint.exists():
             saved = load_state(checkpoint)
-            for name, part in {**modules, **others, "log": self.log}.items():
+            for name, module in modules.items():
+                load_module_state(module, saved["parts"][name])
+            for name, part in {**others, "log": self.log}.items():
                 part.load_state_dict(saved["parts"][name])
             return dict(saved["position"])
         return {}

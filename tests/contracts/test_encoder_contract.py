@@ -1,37 +1,42 @@
-"""What holds for every encoder: one row here for each."""
+"""What holds for every encoder: those of the table, made by name, and some that are made otherwise."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from longtail import recipes
+from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
+from longtail.model import load
 from longtail.modules.encoders.bag import BagEncoder
-from longtail.modules.encoders.base import embed, encode_together
+from longtail.modules.encoders.base import Encoder, embed, encode_together
 from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.named import ENCODERS, EncoderRow, encoder_named, make_encoder, row_of
 from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.table import unit
 from longtail.text.bag import BagTokenizer
+from longtail.text.ragged import Ragged
+from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.text.words import WordTokenizer
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "", "green birds", "fish red", "naïve 東京"]
-ENCODERS: dict[str, Callable[[Path], Any]] = {
-    "BagEncoder": lambda _: BagEncoder(BagTokenizer.fit(TEXTS * 2), 8, generator=torch.Generator().manual_seed(0)),
-    "BagEncoder, words": lambda _: BagEncoder(
-        BagTokenizer.fit(TEXTS, ngram=0, minimum=1), 5, generator=torch.Generator().manual_seed(1)
-    ),
-    "ConvolutionEncoder": lambda _: ConvolutionEncoder(
-        WordTokenizer.fit(TEXTS * 2), 24, generator=torch.Generator().manual_seed(0)
-    ),
-    "ConvolutionEncoder, trained": lambda _: trained_convolution(),
-    "TransformerEncoder": TransformerEncoder,
-    "TransformerEncoder, cls": lambda folder: TransformerEncoder(folder, pooling="cls"),
-    "TransformerEncoder, projected": lambda folder: TransformerEncoder(folder, projection=7),
-}
+
+
+def by_name(name: str, tiny_bert: Path | None = None) -> Encoder:
+    """That of a row; where a transformer needs a folder, a small one that reads 16 tokens at most."""
+    name, length = (str(tiny_bert), 16) if name == "transformer" else (name, 32)
+    generator = torch.Generator().manual_seed(0)
+    return make_encoder(name, iter(TEXTS * 2), width=24, max_length=length, generator=generator)
 
 
 def trained_convolution() -> ConvolutionEncoder:
@@ -46,16 +51,27 @@ def trained_convolution() -> ConvolutionEncoder:
     return encoder
 
 
-@pytest.fixture(params=ENCODERS)
-def encoder(request: pytest.FixtureRequest, tiny_bert: Path) -> Any:
-    return ENCODERS[request.param](tiny_bert).eval()
+CASES: dict[str, Callable[[Path], Encoder]] = {
+    **{name: partial(by_name, name) for name in ENCODERS},
+    "BagEncoder, words": lambda _: BagEncoder(
+        BagTokenizer.fit(TEXTS, ngram=0, minimum=1), 5, generator=torch.Generator().manual_seed(1)
+    ),
+    "ConvolutionEncoder, trained": lambda _: trained_convolution(),
+    "TransformerEncoder, cls": lambda folder: TransformerEncoder(folder, pooling="cls"),
+    "TransformerEncoder, projected": lambda folder: TransformerEncoder(folder, projection=7),
+}
 
 
-def tokens(encoder: Any, texts: list[str]) -> Any:
+@pytest.fixture(scope="module", params=CASES)
+def encoder(request: pytest.FixtureRequest, tiny_bert: Path) -> Encoder:
+    return CASES[request.param](tiny_bert).eval()
+
+
+def tokens(encoder: Encoder, texts: list[str]) -> Any:
     return encoder.tokenizer.batch(encoder.tokenizer(texts), np.arange(len(texts)))
 
 
-def vectors(encoder: Any, texts: list[str]) -> Tensor:
+def vectors(encoder: Encoder, texts: list[str]) -> Tensor:
     with torch.no_grad():
         return encoder(tokens(encoder, texts))
 
@@ -64,14 +80,14 @@ def close(one: Tensor, other: Tensor) -> None:
     torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
-def test_rows_are_unit_float32(encoder: Any) -> None:
+def rows_are_unit_float32(encoder: Encoder, _: Path) -> None:
     found = vectors(encoder, TEXTS)
     assert found.shape == (len(TEXTS), encoder.width)
     assert found.dtype == torch.float32
     close(found.norm(dim=1)[[0, 1, 2, 4, 5, 6]], torch.ones(6))
 
 
-def test_an_empty_text_is_finite_of_length_one_or_zero(encoder: Any) -> None:
+def an_empty_text_is_finite_of_length_one_or_zero(encoder: Encoder, _: Path) -> None:
     for texts in (["", " ", "\n"], ["", "red"]):
         found = vectors(encoder, texts)
         assert torch.isfinite(found).all()
@@ -79,7 +95,7 @@ def test_an_empty_text_is_finite_of_length_one_or_zero(encoder: Any) -> None:
         assert ((lengths < 1e-6) | ((lengths - 1).abs() < 1e-6)).all()
 
 
-def test_the_rest_of_a_batch_and_its_padding_do_not_show(encoder: Any) -> None:
+def the_rest_of_a_batch_and_its_padding_do_not_show(encoder: Encoder, _: Path) -> None:
     found = vectors(encoder, TEXTS)
     for i, text in enumerate(TEXTS):
         close(vectors(encoder, [text])[0], found[i])
@@ -87,23 +103,25 @@ def test_the_rest_of_a_batch_and_its_padding_do_not_show(encoder: Any) -> None:
     close(vectors(encoder, TEXTS + [TEXTS[2]] * 5)[: len(TEXTS)], found)
 
 
-def test_texts_that_differ_have_vectors_that_differ(encoder: Any) -> None:
+def texts_that_differ_have_vectors_that_differ(encoder: Encoder, _: Path) -> None:
     found = vectors(encoder, ["red fish", "blue", "one two"])
     assert (found @ found.T)[~torch.eye(3, dtype=torch.bool)].max() < 1 - 1e-5
 
 
-def test_both_sides_at_once_are_the_two_sides(encoder: Any) -> None:
+def both_sides_at_once_are_the_two_sides(encoder: Encoder, _: Path) -> None:
     with torch.no_grad():
         x, z = encode_together(encoder, tokens(encoder, TEXTS[:2]), tokens(encoder, TEXTS[2:]))
     close(torch.cat([x, z]), vectors(encoder, TEXTS))
 
 
-def test_embed_keeps_the_order_of_the_table(encoder: Any) -> None:
+def embed_keeps_the_order_of_the_table(encoder: Encoder, _: Path) -> None:
     found = embed(encoder, encoder.tokenizer(TEXTS), device=torch.device("cpu"), block=3)
     close(torch.from_numpy(found), vectors(encoder, TEXTS))
 
 
-def test_a_step_down_the_gradient_lowers_the_loss(encoder: Any) -> None:
+def a_step_down_the_gradient_lowers_the_loss(encoder: Encoder, _: Path) -> None:
+    encoder = deepcopy(encoder)
+
     def loss() -> Tensor:
         x = encoder(tokens(encoder, TEXTS[:3]))
         return -(x[0] @ x[1]) + x[0] @ x[2]
@@ -117,11 +135,119 @@ def test_a_step_down_the_gradient_lowers_the_loss(encoder: Any) -> None:
     assert loss() < before
 
 
-def test_saved_and_loaded_it_is_bit_equal(encoder: Any, tmp_path: Path) -> None:
-    encoder.save(tmp_path)
-    loaded = type(encoder).load(tmp_path).eval()
+def saved_and_loaded_it_is_bit_equal(encoder: Encoder, folder: Path) -> None:
+    encoder.save(folder)
+    loaded = row_of(encoder).load(folder).eval()
+    assert type(loaded) is type(encoder)
     assert loaded.width == encoder.width
     assert loaded.tokenizer.fingerprint == encoder.tokenizer.fingerprint
     assert torch.equal(vectors(loaded, TEXTS), vectors(encoder, TEXTS))
-    assert not list(tmp_path.rglob("*.bin"))
-    assert not list(tmp_path.rglob("*.pkl"))
+    assert not list(folder.rglob("*.bin"))
+    assert not list(folder.rglob("*.pkl"))
+
+
+def it_starts_from_static_vectors_or_says_that_it_does_not(encoder: Encoder, folder: Path) -> None:
+    (folder / "vectors.txt").write_text("red\n")
+    np.save(folder / "vectors.npy", np.ones((1, 24), np.float32))
+    try:
+        found, rows = deepcopy(encoder).start_from(folder / "vectors.npy")
+    except BadInput as error:
+        assert "expected" in str(error)  # noqa: PT017  (either is right)
+    else:
+        assert found == 1 < rows
+
+
+CONTRACT = (
+    rows_are_unit_float32,
+    an_empty_text_is_finite_of_length_one_or_zero,
+    the_rest_of_a_batch_and_its_padding_do_not_show,
+    texts_that_differ_have_vectors_that_differ,
+    both_sides_at_once_are_the_two_sides,
+    embed_keeps_the_order_of_the_table,
+    a_step_down_the_gradient_lowers_the_loss,
+    saved_and_loaded_it_is_bit_equal,
+    it_starts_from_static_vectors_or_says_that_it_does_not,
+)
+
+
+@pytest.mark.parametrize("check", CONTRACT)
+def test_every_encoder_keeps_the_contract(
+    check: Callable[[Encoder, Path], None], encoder: Encoder, tmp_path: Path
+) -> None:
+    check(encoder, tmp_path)
+
+
+def test_a_name_is_that_of_a_row_or_of_a_transformer() -> None:
+    assert [row.name for row in ENCODERS.values()] == list(ENCODERS) == ["bag", "convolution", "minilm", "transformer"]
+    assert all(encoder_named(name) is row for name, row in ENCODERS.items())
+    assert encoder_named("sentence-transformers/all-mpnet-base-v2") is ENCODERS["transformer"]
+    assert all("\n" not in row.help for row in ENCODERS.values())
+    assert [row.learning_rate for row in ENCODERS.values()] == [4e-3, 4e-3, 1e-4, 1e-4]
+
+
+def test_the_row_of_an_encoder_is_that_of_its_class(tiny_bert: Path) -> None:
+    assert [row_of(by_name(name, tiny_bert)).name for name in ENCODERS] == [*list(ENCODERS)[:2], *["transformer"] * 2]
+
+
+class Letters:
+    """Texts as sequences of the numbers of their letters."""
+
+    fingerprint = "letters"
+
+    def __call__(self, texts: Iterable[str]) -> Ragged:
+        rows = [[ord(letter) % 127 + 1 for letter in text] for text in texts]
+        ids = np.asarray([number for row in rows for number in row], np.int32)
+        return Ragged(ids, np.cumsum([0, *map(len, rows)], dtype=np.int64), np.zeros(0, np.float32))
+
+    def batch(self, table: Ragged, rows: np.ndarray) -> PaddedTokens:
+        return PaddedTokens.of(table, rows)
+
+
+class LettersEncoder(Encoder):
+    """The mean of the vectors of letters: as little as an encoder can be."""
+
+    def __init__(self, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.width, self.tokenizer = width, Letters()
+        self.letters = nn.Parameter(torch.randn(128, width, generator=generator))
+
+    @classmethod
+    def make(cls, *, width: int, generator: torch.Generator, **_: object) -> LettersEncoder:
+        return cls(width, generator)
+
+    def forward(self, text: Tokens) -> Tensor:
+        assert isinstance(text, PaddedTokens)
+        return unit((self.letters[text.ids] * text.mask[:, :, None]).sum(1))
+
+    def save(self, folder: Path) -> None:
+        (folder / "letters.json").write_text(json.dumps(self.letters.tolist()))
+
+    @classmethod
+    def load(cls, folder: Path) -> LettersEncoder:
+        rows = torch.tensor(json.loads((folder / "letters.json").read_text()))
+        encoder = cls(rows.shape[1], torch.Generator())
+        encoder.letters.data = rows
+        return encoder
+
+
+def test_an_encoder_from_outside_is_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It keeps the contract, is made by its name, is trained at its rate by a recipe, and its model is opened again."""
+    row = EncoderRow("letters", LettersEncoder, LettersEncoder.make, LettersEncoder.load, 0.02, "letters, summed")
+    monkeypatch.setitem(ENCODERS, "letters", row)
+    made = by_name("letters").eval()
+    assert type(made) is LettersEncoder
+    for check in CONTRACT:
+        folder = tmp_path / check.__name__
+        folder.mkdir()
+        check(made, folder)
+    data = Dataset.from_texts(
+        ["red fish", "blue bird", "one", "two"] * 3, [[0], [1], [2], [3]] * 3, ["r", "b", "o", "t"]
+    )
+    model = recipes.unidec(data, encoder="letters", width=8, epochs=1, validation=0.0, out=tmp_path / "run")
+    opened = load(tmp_path / "run", device="cpu")
+    np.testing.assert_array_equal(opened.encode(data.train.documents), model.encode(data.train.documents))
+    monkeypatch.delitem(ENCODERS, "letters")
+    with pytest.raises(
+        BadInput, match=r"expected one of the encoders bag, .*, found letters; open it with the version"
+    ):
+        load(tmp_path / "run", device="cpu")

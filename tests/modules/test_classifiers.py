@@ -24,19 +24,19 @@ def test_the_start_is_copied() -> None:
     start = START.copy()
     free = FreeVectors(start)
     with torch.no_grad():
-        free.table.zero_()
+        free.table.weight.zero_()
     np.testing.assert_array_equal(start, START)
 
 
 def test_the_gradient_is_that_of_the_rows_read() -> None:
     free = FreeVectors(START)
     free(torch.tensor([0, 2]))[:, 1].sum().backward()
-    assert free.table.grad is not None
-    assert free.table.grad.is_sparse
+    assert free.table.weight.grad is not None
+    assert free.table.weight.grad.is_sparse
     dense = torch.from_numpy(START).requires_grad_()
     torch.nn.functional.normalize(dense[[0, 2]])[:, 1].sum().backward()
     assert dense.grad is not None
-    torch.testing.assert_close(free.table.grad.to_dense(), dense.grad)
+    torch.testing.assert_close(free.table.weight.grad.to_dense(), dense.grad)
 
 
 @pytest.mark.parametrize("label", range(4))
@@ -50,7 +50,7 @@ def test_every_label_can_learn_also_one_that_starts_from_zero(label: int) -> Non
         optimizer.step()
     assert free.vectors()[label] @ goal.numpy() > 0.98
     others = [i for i in range(4) if i != label]
-    np.testing.assert_array_equal(free.table.detach()[others], START[others])
+    np.testing.assert_array_equal(free.table.weight.detach()[others], START[others])
 
 
 def test_vectors_of_any_length_have_unit_length_in_the_end() -> None:
@@ -68,7 +68,7 @@ def test_a_residual_starts_as_the_text_without_a_bias() -> None:
 def test_a_residual_is_added_to_the_text_of_its_own_label() -> None:
     residual = ResidualVectors(4, 2)
     with torch.no_grad():
-        residual.table.copy_(torch.arange(12.0).reshape(4, 3))  # row l is 3 l, 3 l + 1, 3 l + 2
+        residual.table.weight.copy_(torch.arange(12.0).reshape(4, 3))  # row l is 3 l, 3 l + 1, 3 l + 2
     text = torch.tensor([[10.0, 20.0], [30.0, 40.0]])
     assert residual(torch.tensor([0, 2]), text).tolist() == [[10, 21, 2], [36, 47, 8]]
     assert residual.vectors(START)[3].tolist() == [9, 8, 11]
@@ -79,9 +79,9 @@ def test_a_residual_gives_its_rows_a_gradient_and_the_text_none() -> None:
     residual, text = ResidualVectors(4, 2), torch.ones(2, 2, requires_grad=True)
     (residual(torch.tensor([1, 2]), text) * torch.tensor([[1.0, 2, 3], [4, 5, 6]])).sum().backward()
     assert text.grad is None
-    assert residual.table.grad is not None
-    assert residual.table.grad.is_sparse
-    assert residual.table.grad.to_dense().tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]]
+    assert residual.table.weight.grad is not None
+    assert residual.table.weight.grad.is_sparse
+    assert residual.table.weight.grad.to_dense().tolist() == [[0, 0, 0], [1, 2, 3], [4, 5, 6], [0, 0, 0]]
 
 
 def test_a_bias_can_start_anywhere() -> None:
@@ -97,7 +97,7 @@ def test_classifiers_start_at_the_texts_with_one_bias(dtype: torch.dtype) -> Non
     found = classifiers.vectors()
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.5))
-    assert classifiers.table.dtype == dtype
+    assert classifiers.table.weight.dtype == dtype
     half = classifiers.vectors(temperature=0.5)
     np.testing.assert_array_equal(half, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.25))
     np.testing.assert_array_equal(classifiers.vectors(), found)

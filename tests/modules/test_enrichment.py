@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
@@ -135,7 +136,7 @@ def test_a_step_touches_the_nodes_of_its_documents_only() -> None:
     made = enrichment()
     enriched, _ = made.combiner(X, made.read(torch.tensor([1, 4])), torch.tensor([[0], [1], [-1], [0], [-1]]))
     enriched.sum().backward()
-    gradient = made.bank.grad
+    gradient = made.bank.weight.grad
     assert gradient is not None
     assert gradient.is_sparse
     assert gradient.coalesce().indices()[0].tolist() == [1, 4]
@@ -164,6 +165,9 @@ def test_saved_and_loaded_it_is_bit_equal(design: Design, tmp_path: Path) -> Non
     assert np.array_equal(found[1], expected[1])
     assert [path.name for path in tmp_path.iterdir()] == ["enrichment.safetensors"]
     assert made.settings()["nodes"] == A
+    state = load_file(tmp_path / "enrichment.safetensors")
+    save_file({"bank": state.pop("bank.weight"), **state}, tmp_path / "enrichment.safetensors")  # as once it was
+    assert torch.equal(Enrichment.load(tmp_path, made.settings()).bank.weight, made.bank.weight)
 
 
 def test_how_evenly_documents_weigh_their_nodes() -> None:

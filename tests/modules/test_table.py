@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from longtail.modules.table import bag_sum, rows, unit
+from longtail.data.sparse import csr
+from longtail.modules.classifiers import FreeVectors
+from longtail.modules.table import Table, load_module_state, unit
+from longtail.search.exact import Exact
 from longtail.text.bag import BagTokenizer
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens
@@ -32,8 +35,8 @@ def bags(seed: int, lengths: Sequence[int] = (3, 0, 7, 1, 2)) -> BagTokens:
     return BagTokens(*(a.double() if a.is_floating_point() else a for a in arrays))
 
 
-def table(seed: int = 0) -> Tensor:
-    return torch.randn(V, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+def table(seed: int = 0) -> Table:
+    return Table(torch.randn(V, D, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)))
 
 
 def dense_bag_sum(table: Tensor, tokens: BagTokens) -> Tensor:
@@ -50,16 +53,16 @@ def some_loss(x: Tensor) -> Tensor:
     return (x.sin() * torch.arange(1, x.numel() + 1, dtype=x.dtype).view_as(x)).sum()
 
 
-def both_gradients(fast: Callable[[Tensor], Tensor], dense: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
+def both_gradients(fast: Callable[[Table], Tensor], dense: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
     """Compare values; return the sparse and the dense gradient."""
-    sparse_table, dense_table = table(), table()
+    sparse_table, dense_table = table(), table().weight
     fast_value, dense_value = fast(sparse_table), dense(dense_table)
     torch.testing.assert_close(fast_value, dense_value, rtol=1e-12, atol=1e-12)
     some_loss(fast_value).backward()
     some_loss(dense_value).backward()
-    assert sparse_table.grad is not None
+    assert sparse_table.weight.grad is not None
     assert dense_table.grad is not None
-    return sparse_table.grad, dense_table.grad
+    return sparse_table.weight.grad, dense_table.grad
 
 
 def test_bag_sum_by_hand() -> None:
@@ -69,26 +72,26 @@ def test_bag_sum_by_hand() -> None:
         offsets=torch.tensor([0, 2, 2, 3]),
         weights=torch.tensor([2.0, 1.0, 3.0]),
     )
-    values = torch.tensor([[10.0], [20.0], [30.0]], requires_grad=True)
-    out = bag_sum(values, tokens)
+    values = Table(torch.tensor([[10.0], [20.0], [30.0]]))
+    out = values.bag_sum(tokens)
     assert out.tolist() == [[50.0], [0.0], [90.0]]
     out.backward(torch.tensor([[1.0], [100.0], [10000.0]]))
-    assert values.grad is not None
-    assert values.grad.coalesce().indices().tolist() == [[0, 2]]
-    assert values.grad.to_dense().tolist() == [[2.0], [0.0], [30001.0]]
+    assert values.weight.grad is not None
+    assert values.weight.grad.coalesce().indices().tolist() == [[0, 2]]
+    assert values.weight.grad.to_dense().tolist() == [[2.0], [0.0], [30001.0]]
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_bag_sum_is_a_matrix_product(seed: int) -> None:
     tokens = bags(seed)
-    sparse, dense = both_gradients(lambda t: bag_sum(t, tokens), lambda t: dense_bag_sum(t, tokens))
+    sparse, dense = both_gradients(lambda t: t.bag_sum(tokens), lambda t: dense_bag_sum(t, tokens))
     assert sparse.is_sparse
     torch.testing.assert_close(sparse.to_dense(), dense, rtol=1e-12, atol=1e-12)
 
 
 def test_rows_is_indexing() -> None:
     ids = torch.tensor([1, 4, 10])
-    sparse, dense = both_gradients(lambda t: rows(t, ids), lambda t: t[ids])
+    sparse, dense = both_gradients(lambda t: t.rows(ids), lambda t: t[ids])
     assert sparse.is_sparse
     torch.testing.assert_close(sparse.to_dense(), dense, rtol=0, atol=0)
 
@@ -96,18 +99,18 @@ def test_rows_is_indexing() -> None:
 def test_gradients_hold_each_row_that_was_read_once_and_in_order() -> None:
     """Uncoalesced by its flag (autograd drops it), but not in fact: the optimiser need not sort."""
     tokens, ids = bags(0), torch.tensor([1, 4, 10])
-    for read, expected in ((lambda t: bag_sum(t, tokens), tokens.ids.unique()), (lambda t: rows(t, ids), ids)):
+    for read, expected in ((lambda t: t.bag_sum(tokens), tokens.ids.unique()), (lambda t: t.rows(ids), ids)):
         parameter = table()
         some_loss(read(parameter)).backward()
-        assert parameter.grad is not None
-        assert torch.equal(parameter.grad._indices()[0], expected)
+        assert parameter.weight.grad is not None
+        assert torch.equal(parameter.weight.grad._indices()[0], expected)
 
 
 def test_one_table_read_from_two_sides_has_the_sum_of_both_gradients() -> None:
     """As documents and labels do; some features occur on both sides, some on one."""
     left, right, ids = bags(3), bags(4, (2, 2, 0, 1)), torch.tensor([0, 5, 6, 7])
     sparse, dense = both_gradients(
-        lambda t: unit(bag_sum(t, left)) @ (bag_sum(t, right) + rows(t, ids)).T,
+        lambda t: unit(t.bag_sum(left)) @ (t.bag_sum(right) + t.rows(ids)).T,
         lambda t: normalize(dense_bag_sum(t, left)) @ (dense_bag_sum(t, right) + t[ids]).T,
     )
     torch.testing.assert_close(sparse.to_dense(), dense, rtol=1e-10, atol=1e-10)
@@ -118,24 +121,76 @@ def test_one_table_read_from_two_sides_has_the_sum_of_both_gradients() -> None:
 def test_no_bags_and_no_rows() -> None:
     parameter = table()
     empty = bags(0, ())
-    assert bag_sum(parameter, empty).shape == (0, D)
+    assert parameter.bag_sum(empty).shape == (0, D)
     all_empty = bags(0, (0, 0))
-    out = bag_sum(parameter, all_empty)
+    out = parameter.bag_sum(all_empty)
     assert out.tolist() == [[0.0] * D] * 2
-    (out.sum() + rows(parameter, torch.zeros(0, dtype=torch.int64)).sum()).backward()
-    assert parameter.grad is not None
-    assert parameter.grad._nnz() == 0
+    (out.sum() + parameter.rows(torch.zeros(0, dtype=torch.int64)).sum()).backward()
+    assert parameter.weight.grad is not None
+    assert parameter.weight.grad._nnz() == 0
 
 
 def test_without_gradients_the_numbers_are_the_same() -> None:
     parameter, tokens = table(), bags(0)
-    with_gradient = bag_sum(parameter, tokens)
+    with_gradient = parameter.bag_sum(tokens)
     units = unit(with_gradient)
     with torch.no_grad():
-        torch.testing.assert_close(bag_sum(parameter, tokens), with_gradient.detach(), rtol=0, atol=0)
+        torch.testing.assert_close(parameter.bag_sum(tokens), with_gradient.detach(), rtol=0, atol=0)
         torch.testing.assert_close(unit(with_gradient), units.detach(), rtol=0, atol=0)
     assert with_gradient.requires_grad
     assert units.requires_grad
+
+
+def test_blocks_are_all_rows_in_order_and_what_is_written_into_them_is_written_into_the_table() -> None:
+    read = table()
+    found = list(read.blocks(4))
+    assert [(part.start, part.stop) for part, _ in found] == [(0, 4), (4, 8), (8, 11)]
+    assert torch.equal(torch.cat([rows for _, rows in found]), read.weight)
+    assert not any(rows.requires_grad for _, rows in found)
+    for part, rows in read.blocks(4):
+        rows.fill_(part.start)
+    assert read.weight[:, 0].tolist() == [0.0] * 4 + [4.0] * 4 + [8.0] * 3
+    assert [part for part, _ in read.blocks()] == [slice(0, V)]
+    assert list(Table(torch.zeros(0, D)).blocks()) == []
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_table_is_exported_and_searched_as_float32(dtype: torch.dtype) -> None:
+    made = Table(table().weight.detach().to(dtype))
+    assert (len(made), made.width) == (V, D)
+    exported = made.export()
+    assert exported.dtype == np.float32
+    np.testing.assert_array_equal(exported, made.weight.detach().float())
+    queries = np.random.default_rng(1).normal(size=(3, D)).astype(np.float32)
+    hidden = csr(np.array([0, 1, 2]), np.argmax(queries @ exported.T, 1), (3, V))
+    for exclude in (None, hidden):
+        found, expected = made.search(queries, 4, exclude=exclude), Exact(exported).search(queries, 4, exclude=exclude)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+    assert not (made.search(queries, 1, exclude=hidden).ids == made.search(queries, 1).ids).any()
+
+
+class Nested(nn.Module):
+    """Tables at two depths, beside parameters with the names that such have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = FreeVectors(np.zeros((2, 3), np.float32))
+        self.bank = Table(torch.zeros(4, 1))
+        self.linear = nn.Linear(2, 2)
+
+
+def test_a_state_from_when_tables_were_plain_parameters_is_loaded() -> None:
+    made = Nested()
+    state = {name: torch.full_like(tensor, at) for at, (name, tensor) in enumerate(made.state_dict().items(), 1)}
+    assert list(state) == ["inner.table.weight", "bank.weight", "linear.weight", "linear.bias"]
+    old = {{"inner.table.weight": "inner.table", "bank.weight": "bank"}.get(name, name): state[name] for name in state}
+    for given in (state, old):
+        loaded = Nested()
+        load_module_state(loaded, given)
+        assert all(torch.equal(tensor, state[name]) for name, tensor in loaded.state_dict().items())
+    with pytest.raises(RuntimeError, match="Missing key"):
+        load_module_state(made, {name: tensor for name, tensor in old.items() if name != "bank"})
 
 
 def test_unit_is_normalize() -> None:

@@ -61,8 +61,8 @@ def test_static_vectors_start_the_words_that_they_know(tiny, tmp_path):
     path = str(tmp_path / "words.npy")
     bundle = recipes.dpr(tiny, width=8, epochs=0, static_vectors=path)
     index = {name: i for i, name in enumerate(bundle.encoder.tokenizer.features)}
-    np.testing.assert_array_equal(bundle.encoder.table.detach()[index["shoes"]], np.eye(8)[0])
-    with pytest.raises(LongtailError, match=r"expected \(2, 16\), by its words and --width, found \(2, 8\)"):
+    np.testing.assert_array_equal(bundle.encoder.table.weight.detach()[index["shoes"]], np.eye(8)[0])
+    with pytest.raises(LongtailError, match=r"expected \(2, 16\), by its words and the width, found \(2, 8\)"):
         recipes.dpr(tiny, width=16, static_vectors=path)
     with pytest.raises(LongtailError, match=r"nothing\.npy: there is no such file"):
         recipes.dpr(tiny, static_vectors=str(tmp_path / "nothing.npy"))

@@ -14,9 +14,10 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr
 from longtail.losses.full.chunked import binary_cross_entropy, decoupled_softmax, sup_con
 from longtail.losses.full.targets import SparseTargets
+from longtail.modules.table import Table
 from longtail.text.tokens import VectorTokens
 from longtail.train.fit import fit, linear, seconds_a_step, set_learning_rate
-from longtail.train.in_backward import FusedSGD, stochastically_rounded
+from longtail.train.in_backward import SGDInBackward, stochastically_rounded
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
 
@@ -38,9 +39,9 @@ def some_targets(step: int) -> SparseTargets:
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_steps_are_those_of_sgd_on_the_dense_gradient(loss, momentum):
-    fused, plain = nn.Parameter(numbers(L, D)), nn.Parameter(numbers(L, D))
+    stepped, plain = Table(numbers(L, D)), nn.Parameter(numbers(L, D))
     host = AdamW([nn.Parameter(torch.zeros(1))], 1.0)
-    update = FusedSGD(host, fused, 0.5, momentum=momentum, weight_decay=0.1)
+    update = SGDInBackward(host, stepped, 0.5, momentum=momentum, weight_decay=0.1)
     theirs = torch.optim.SGD([plain], 0.5, momentum=momentum)
     for step in range(5):
         for optimizer in (host, theirs):
@@ -52,39 +53,39 @@ def test_steps_are_those_of_sgd_on_the_dense_gradient(loss, momentum):
         with torch.no_grad():
             plain.mul_(1 - 0.5 / (step + 1) * 0.1)
         theirs.step()
-        loss(documents[0], fused, some_targets(step), update=update, chunk=4).backward()
+        loss(documents[0], stepped, some_targets(step), update=update, chunk=4).backward()
         host.step()
-        assert fused.grad is None
+        assert stepped.weight.grad is None
         torch.testing.assert_close(documents[0].grad, documents[1].grad)
-    torch.testing.assert_close(fused, plain)
-    assert not torch.allclose(fused.detach(), numbers(L, D), atol=1e-2)
-    assert ("momentum" in host.state[fused]) == (momentum > 0)
+    torch.testing.assert_close(stepped.weight, plain)
+    assert not torch.allclose(stepped.weight.detach(), numbers(L, D), atol=1e-2)
+    assert ("momentum" in host.state[stepped.weight]) == (momentum > 0)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_label_that_is_masked_for_every_document_stays(loss, dtype):
-    table = nn.Parameter(numbers(L, D).to(dtype))
-    update = FusedSGD(AdamW([nn.Parameter(torch.zeros(1))], 1.0), table, 0.5, momentum=0.5)
+    table = Table(numbers(L, D).to(dtype))
+    update = SGDInBackward(AdamW([nn.Parameter(torch.zeros(1))], 1.0), table, 0.5, momentum=0.5)
     for step in range(3):
         loss(numbers(B, D, seed=step, dtype=torch.float32), table, some_targets(step), update=update).backward()
-    assert torch.equal(table[0], numbers(L, D).to(dtype)[0])
-    assert (table != numbers(L, D).to(dtype)).any(1).sum() > L / 3
+    assert torch.equal(table.weight[0], numbers(L, D).to(dtype)[0])
+    assert (table.weight != numbers(L, D).to(dtype)).any(1).sum() > L / 3
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_small_steps_of_a_bfloat16_table_add_up(momentum):
     """Each step is a hundredth of the gap between two bfloat16 numbers: rounded to the nearest, none would be taken."""
-    wide, narrow = (nn.Parameter(torch.ones(4096, 1).to(dtype)) for dtype in (torch.float32, torch.bfloat16))
+    wide, narrow = (Table(torch.ones(4096, 1).to(dtype)) for dtype in (torch.float32, torch.bfloat16))
     documents = torch.full((1, 1), 2**-7 / 100)
     torch.manual_seed(0)
     for table in (wide, narrow):
-        update = FusedSGD(AdamW([nn.Parameter(torch.zeros(1))], 1.0), table, 1.0 - momentum, momentum=momentum)
+        update = SGDInBackward(AdamW([nn.Parameter(torch.zeros(1))], 1.0), table, 1.0 - momentum, momentum=momentum)
         for _ in range(100):
-            rows = slice(0, len(table))
-            update(rows, table.detach().to(torch.float32), torch.ones(4096, 1), documents)
-    assert 0.9 < float(wide.detach().mean()) < 0.9999
-    assert float(narrow.detach().float().mean()) == pytest.approx(float(wide.detach().mean()), abs=2e-4)
+            for rows, weights in table.blocks():
+                update(rows, weights.to(torch.float32), torch.ones(4096, 1), documents)
+    assert 0.9 < float(wide.weight.detach().mean()) < 0.9999
+    assert float(narrow.weight.detach().float().mean()) == pytest.approx(float(wide.weight.detach().mean()), abs=2e-4)
 
 
 def test_rounding_is_right_on_average_and_to_a_neighbour():
@@ -111,16 +112,15 @@ class Stage:
         self.data = Dataset.from_texts(texts, [[i % L, (3 * i + 1) % L] for i in range(60)], ["label"] * L).train
         vectors = numbers(60, 8, dtype=torch.float32)
         self.encoder = nn.Linear(8, D)
-        self.classifiers = nn.Linear(D, L, bias=False, dtype=dtype)
+        self.classifiers = Table(numbers(L, D, seed=2).to(dtype))
         with torch.no_grad():
             self.encoder.weight.copy_(numbers(D, 8, seed=1))
             self.encoder.bias.zero_()
-            self.classifiers.weight.copy_(numbers(L, D, seed=2))
         pool = Pool(self.data.targets, positives=0)
         source = lambda rows: VectorTokens(vectors[torch.from_numpy(rows)])  # noqa: E731
         self.batches = Loader(self.data, Shuffled(60, 10, seed=3), pool, source, None, seed=4)
         self.optimizer = AdamW(self.encoder.parameters(), 0.01)
-        self.update = FusedSGD(self.optimizer, self.classifiers.weight, 0.5, momentum=momentum)
+        self.update = SGDInBackward(self.optimizer, self.classifiers, 0.5, momentum=momentum)
         self.run, self.crash_at, self.steps = run, crash_at, 0
 
     def objective(self, b):
@@ -130,7 +130,7 @@ class Stage:
         x = nn.functional.dropout(self.encoder(b.documents.values), 0.2)
         targets = SparseTargets.of(self.data.targets, self.data.filtered, b.rows)
         options = {"update": self.update, "value_from": 2, "chunk": 8}
-        return {"bce": binary_cross_entropy(x, self.classifiers.weight, targets, **options)}
+        return {"bce": binary_cross_entropy(x, self.classifiers, targets, **options)}
 
     def fit(self):
         modules = {"encoder": self.encoder, "classifiers": self.classifiers}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
+from longtail.losses.full.labels import Encoded, LabelTable
 from longtail.losses.full.targets import SparseTargets
 from longtail.losses.pairs import Pairs
 
@@ -36,7 +38,7 @@ _SCORES_ELSEWHERE = 2**27
 
 def binary_cross_entropy(
     x: Tensor,
-    table: Tensor,
+    table: LabelTable | Tensor,
     targets: SparseTargets,
     *,
     temperature: float = 1.0,
@@ -65,7 +67,7 @@ def binary_cross_entropy(
 
     Jain et al., 2023 (Renee), section 3: no (B, L) gradient, and a value that is skipped or sampled.
     """
-    x = _widened(x, table) / temperature
+    x, table = _widened(x, table, temperature)
     with torch.no_grad():
         labels = _Labels.of(x, table, targets, chunk)
         pairs, scores = labels.positives, labels.of_positives()  # (E,)
@@ -82,7 +84,7 @@ def binary_cross_entropy(
 
 def sup_con(
     x: Tensor,
-    table: Tensor,
+    table: LabelTable | Tensor,
     targets: SparseTargets,
     *,
     temperature: float = 0.05,
@@ -106,12 +108,12 @@ def sup_con(
 
     As `longtail.losses.softmax.sup_con`.
     """
-    return _softmax(_widened(x, table) / temperature, table, targets, update, chunk, decoupled=False)
+    return _softmax(*_widened(x, table, temperature), targets, update, chunk, decoupled=False)
 
 
 def decoupled_softmax(
     x: Tensor,
-    table: Tensor,
+    table: LabelTable | Tensor,
     targets: SparseTargets,
     *,
     temperature: float = 0.05,
@@ -136,12 +138,12 @@ def decoupled_softmax(
 
     Gupta et al., 2024 (DEXML), over all labels; as `longtail.losses.softmax.decoupled_softmax`.
     """
-    return _softmax(_widened(x, table) / temperature, table, targets, update, chunk, decoupled=True)
+    return _softmax(*_widened(x, table, temperature), targets, update, chunk, decoupled=True)
 
 
 def _softmax(
     x: Tensor,
-    table: Tensor,
+    table: LabelTable,
     targets: SparseTargets,
     update: Update | None,
     chunk: int | None,
@@ -205,21 +207,21 @@ class _Labels:
     """All labels and the documents that are scored against them."""
 
     x: Tensor  # (B, D), wide
-    table: Tensor  # (L, D)
+    table: LabelTable  # (L, D)
     positives: Pairs  # wide weights
     targets: SparseTargets
     size: int
 
     @classmethod
-    def of(cls, x: Tensor, table: Tensor, targets: SparseTargets, size: int | None) -> _Labels:
+    def of(cls, x: Tensor, table: LabelTable, targets: SparseTargets, size: int | None) -> _Labels:
         pairs = replace(targets.positives, weights=targets.positives.weights.to(x.dtype))
         size = size or max(1, _SCORES.get(x.device.type, _SCORES_ELSEWHERE) // max(len(x), 1))
-        return cls(x.detach(), table.detach(), pairs, targets, size)
+        return cls(x.detach(), table, pairs, targets, size)
 
     def of_positives(self) -> Tensor:
         """(E,) scores of the positives."""
         pairs = self.positives
-        return (self.x[pairs.rows] * self.table[pairs.columns].to(self.x.dtype)).sum(1)
+        return (self.x[pairs.rows] * self.table.rows(pairs.columns).to(self.x.dtype)).sum(1)
 
     def chunks(self, first: int = 0, every: int = 1) -> Iterator[_Chunk]:
         """The labels, ``size`` at a time."""
@@ -228,9 +230,8 @@ class _Labels:
         pairs, hidden = self.positives, self.targets
         cuts, hidden_cuts = (torch.searchsorted(ids, edges).tolist() for ids in (pairs.columns, hidden.hidden_labels))
         buffer = self.x.new_empty(min(size, L), len(self.x))
-        for at in range(first, len(edges) - 1, every):
-            labels = slice(at * size, min((at + 1) * size, L))
-            vectors = self.table[labels].to(self.x.dtype)  # (C, D)
+        for at, (labels, rows) in islice(enumerate(self.table.blocks(size)), first, None, every):
+            vectors = rows.to(self.x.dtype)  # (C, D)
             own, out = slice(cuts[at], cuts[at + 1]), slice(hidden_cuts[at], hidden_cuts[at + 1])
             yield _Chunk(
                 labels,
@@ -271,13 +272,15 @@ class _OverLabels(torch.autograd.Function):
         return dx * upstream, None if dense is None else dense.to(table.dtype), None, None, None, None
 
 
-def _widened(x: Tensor, table: Tensor) -> Tensor:
-    """Documents in the type of all that follows: float32, or float64 where one of the two is."""
-    return x.to(torch.promote_types(torch.promote_types(x.dtype, table.dtype), torch.float32))
+def _widened(x: Tensor, table: LabelTable | Tensor, temperature: float) -> tuple[Tensor, LabelTable]:
+    """Documents over the temperature, in the type of all that follows: float32, or float64 where one of both is."""
+    table = Encoded(table) if isinstance(table, Tensor) else table
+    wide = x.to(torch.promote_types(torch.promote_types(x.dtype, table.weight.dtype), torch.float32))
+    return wide / temperature, table
 
 
 def _over_labels(
-    x: Tensor, table: Tensor, value: Tensor, slopes: _Slopes, labels: _Labels, update: Update | None
+    x: Tensor, table: LabelTable, value: Tensor, slopes: _Slopes, labels: _Labels, update: Update | None
 ) -> Tensor:
-    result: Tensor = _OverLabels.apply(x, table, value, slopes, labels, update)  # type: ignore[no-untyped-call]
+    result: Tensor = _OverLabels.apply(x, table.weight, value, slopes, labels, update)  # type: ignore[no-untyped-call]
     return result

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from safetensors.numpy import save_file
+from safetensors.torch import load_file
+from torch import Tensor
 
+from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.static import start_from
-from longtail.modules.table import bag_sum, unit
+from longtail.modules.table import Table, unit
 from longtail.text.bag import BagTokenizer
 from longtail.text.tokens import BagTokens, Tokens
 
 
-class BagEncoder(nn.Module):
+class BagEncoder(Encoder):
     """x = normalise(sum over features f of weight(f) E[f]), with tf-idf weights from the tokeniser.
 
     The table starts from independent normal rows: the inner product of two texts is then an unbiased estimate of the
@@ -26,33 +29,38 @@ class BagEncoder(nn.Module):
         generator: draws the start of the (V, D) table.
     """
 
+    tokenizer: BagTokenizer
+
     def __init__(self, tokenizer: BagTokenizer, width: int, *, generator: torch.Generator) -> None:
         super().__init__()
         self.tokenizer = tokenizer
         self.width = width
-        self.table = nn.Parameter(torch.randn(len(tokenizer), width, generator=generator) * width**-0.5)
+        self.table = Table(torch.randn(len(tokenizer), width, generator=generator) * width**-0.5)
+
+    @classmethod
+    def make(cls, *, corpus: Iterable[str], width: int, generator: torch.Generator, **_: object) -> BagEncoder:
+        """An encoder that knows the features of a corpus; see `longtail.modules.encoders.named.make_encoder`."""
+        return cls(BagTokenizer.fit(corpus), width, generator=generator)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
         assert isinstance(text, BagTokens)
-        return unit(bag_sum(self.table, text))
+        return unit(self.table.bag_sum(text))
 
-    def start_from(self, path: Path) -> int:
+    def start_from(self, path: Path) -> tuple[int, int]:
         """Start the rows of known words from static vectors; see `longtail.modules.encoders.static.start_from`."""
         return start_from(self.table, self.tokenizer.features, path)
 
     def save(self, folder: Path) -> None:
         """Write ``bag.json`` and ``bag.safetensors``."""
         self.tokenizer.save(folder)
-        save_file({"table": self.table.detach().cpu().contiguous()}, folder / "bag.safetensors")
+        save_file({"table": self.table.export()}, folder / "bag.safetensors")
 
     @classmethod
     def load(cls, folder: Path) -> BagEncoder:
         """Read what `save` wrote."""
-        table = load_file(folder / "bag.safetensors")["table"]
+        table = Table(load_file(folder / "bag.safetensors")["table"])
         encoder = cls.__new__(cls)
-        nn.Module.__init__(encoder)
-        encoder.tokenizer = BagTokenizer.load(folder)
-        encoder.width = table.shape[1]
-        encoder.table = nn.Parameter(table)
+        Encoder.__init__(encoder)
+        encoder.tokenizer, encoder.width, encoder.table = BagTokenizer.load(folder), table.width, table
         return encoder

@@ -2,34 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from longtail.errors import BadInput
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens
 from longtail.topk import FloatArray
 
 
-class Encoder(Protocol):
-    """Text to unit rows; every implementation is a ``torch.nn.Module``."""
+class Encoder(nn.Module):
+    """Text to unit rows: what every encoder is. Those that a recipe takes by name: `longtail.modules.encoders.named`.
 
-    @property
-    def width(self) -> int:
-        """D, the width of a vector."""
+    Attributes:
+        width: D, the width of a vector.
+        tokenizer: makes the tokens that the encoder reads.
+    """
 
-    @property
-    def tokenizer(self) -> Tokenizer:
-        """Makes the tokens that the encoder reads."""
+    width: int
+    tokenizer: Tokenizer
+    __call__: Callable[..., Tensor]
 
-    def __call__(self, text: Tokens) -> Tensor:
+    def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
+        raise NotImplementedError
+
+    def start_from(self, path: Path) -> tuple[int, int]:
+        """Start the rows of known words from static vectors; see `longtail.modules.encoders.static.start_from`.
+
+        Raises:
+            BadInput: the encoder has no rows of words that could start from them.
+        """
+        problem = f"expected none for this encoder, which has no table of words, found {path}"
+        raise BadInput("static_vectors", problem, remedy="leave them out, or choose the encoder bag or convolution")
 
     def save(self, folder: Path) -> None:
         """Write everything that encoding needs into an existing folder."""
+        raise NotImplementedError
 
 
 def encode_together(encoder: Encoder, *texts: Tokens) -> tuple[Tensor, ...]:
@@ -60,7 +73,6 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
     Returns:
         (n, D) float32, in the order of the table.
     """
-    assert isinstance(encoder, torch.nn.Module)
     was_training = encoder.training
     if was_training:  # to say so to every module costs as much as a short text
         encoder.eval()

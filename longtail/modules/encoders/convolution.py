@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -10,8 +11,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
+from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.static import start_from
-from longtail.modules.table import rows, unit
+from longtail.modules.table import Table, load_module_state, unit
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.text.words import WordTokenizer
 
@@ -20,7 +22,7 @@ _KERNELS = (4, 8, 16)  # of the three branches
 _LAST = 16  # kernel of the layer after them
 
 
-class ConvolutionEncoder(nn.Module):
+class ConvolutionEncoder(Encoder):
     """x = normalise(h + gelu(S h)), with h from word vectors by attention and two layers of convolutions.
 
     Source: InceptionXML (Kharbanda et al., 2023), section 3. A text is a matrix of T word vectors, each E wide. Words
@@ -42,6 +44,8 @@ class ConvolutionEncoder(nn.Module):
         BadInput: the width is not one that the convolutions divide.
     """
 
+    tokenizer: WordTokenizer
+
     def __init__(
         self,
         tokenizer: WordTokenizer,
@@ -54,12 +58,12 @@ class ConvolutionEncoder(nn.Module):
         super().__init__()
         if embedding < 2 * _STRIDE or embedding % _STRIDE:
             problem = f"expected a multiple of {_STRIDE} from {2 * _STRIDE} on, found {embedding}"
-            raise BadInput("--width", problem, remedy="change the width of the word vectors")
+            raise BadInput("width", problem, remedy="change the width of the word vectors")
         self.tokenizer, self.dropout = tokenizer, dropout
         long = embedding // _STRIDE  # positions after the three branches
         last = min(_LAST, long)
-        self.width: int = filters * ((long - last) // _STRIDE + 1)
-        self.table = nn.Parameter(torch.randn(len(tokenizer), embedding, generator=generator) * embedding**-0.5)
+        self.width = filters * ((long - last) // _STRIDE + 1)
+        self.table = Table(torch.randn(len(tokenizer), embedding, generator=generator) * embedding**-0.5)
         self.across_words = Attention(tokenizer.max_length, generator)
         self.across_numbers = Attention(embedding, generator, transposed=True)
         self.mix = nn.Linear(tokenizer.max_length, filters)
@@ -72,6 +76,13 @@ class ConvolutionEncoder(nn.Module):
         for layer in (self.mix, *self.branches, self.join):
             nn.init.xavier_uniform_(layer.weight, generator=generator)
             nn.init.zeros_(layer.bias)
+
+    @classmethod
+    def make(
+        cls, *, corpus: Iterable[str], width: int, max_length: int, generator: torch.Generator, **_: object
+    ) -> ConvolutionEncoder:
+        """An encoder that knows the words of a corpus; see `longtail.modules.encoders.named.make_encoder`."""
+        return cls(WordTokenizer.fit(corpus, max_length=max_length), width, generator=generator)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
@@ -90,13 +101,13 @@ class ConvolutionEncoder(nn.Module):
         """The vectors of the words of B texts, (B, T, E), zeros on padding; a step touches the rows of these words."""
         found, at = torch.unique(text.ids, return_inverse=True)
         if not len(self.table):
-            return self.table.new_zeros(*text.ids.shape, self.table.shape[1])
-        return F.embedding(at, rows(self.table, found)) * text.mask[:, :, None]
+            return self.mix.weight.new_zeros(*text.ids.shape, self.table.width)
+        return F.embedding(at, self.table.rows(found)) * text.mask[:, :, None]
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)
 
-    def start_from(self, path: Path) -> int:
+    def start_from(self, path: Path) -> tuple[int, int]:
         """Start the rows of known words from static vectors; see `longtail.modules.encoders.static.start_from`."""
         return start_from(self.table, self.tokenizer.words, path)
 
@@ -112,11 +123,11 @@ class ConvolutionEncoder(nn.Module):
         state = load_file(folder / "convolution.safetensors")
         encoder = cls(
             WordTokenizer.load(folder),
-            state["table"].shape[1],
+            len(state["across_numbers.project.weight"]),
             filters=len(state["mix.bias"]),
             generator=torch.Generator(),
         )
-        encoder.load_state_dict(state)
+        load_module_state(encoder, state)
         return encoder
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 from longtail.errors import BadInput
+from longtail.modules.table import Table
 
 
-def start_from(table: nn.Parameter, names: Sequence[str], path: Path) -> int:
+def start_from(table: Table, names: Sequence[str], path: Path) -> tuple[int, int]:
     """Start the rows of known words from static vectors. Their mean length becomes 1.
 
     Args:
@@ -22,7 +22,7 @@ def start_from(table: nn.Parameter, names: Sequence[str], path: Path) -> int:
             in lower case.
 
     Returns:
-        The number of rows whose names were found among the words.
+        How many rows have a name that is among the words, and V.
 
     Raises:
         BadInput: a file is missing, or the shapes disagree with each other or with the table.
@@ -33,14 +33,16 @@ def start_from(table: nn.Parameter, names: Sequence[str], path: Path) -> int:
             raise BadInput(file, "there is no such file", remedy="static vectors are an .npy file and a .txt file")
     vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     vocabulary = words.read_text(encoding="utf-8").splitlines()
-    if vectors.shape != (len(vocabulary), table.shape[1]):
-        problem = f"expected ({len(vocabulary)}, {table.shape[1]}), by its words and --width, found {vectors.shape}"
+    if vectors.shape != (len(vocabulary), table.width):
+        problem = f"expected ({len(vocabulary)}, {table.width}), by its words and the width, found {vectors.shape}"
         raise BadInput(path, problem, remedy="give the words of these vectors, and their width")
     index = {name: i for i, name in enumerate(names)}
     known = [(index[word], i) for i, word in enumerate(vocabulary) if word in index]
     if known:
         at, source = (torch.tensor(ids) for ids in zip(*known, strict=True))
         chosen = torch.from_numpy(vectors[source.numpy()].astype(np.float32))
-        with torch.no_grad():
-            table[at] = chosen / chosen.norm(dim=1).mean().clamp(min=1e-12)
-    return len(known)
+        chosen /= chosen.norm(dim=1).mean().clamp(min=1e-12)
+        for part, rows in table.blocks():
+            here = (at >= part.start) & (at < part.stop)
+            rows[at[here] - part.start] = chosen[here]
+    return len(known), len(table)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from longtail.errors import BadInput
 from longtail.files import write_json
+from longtail.modules.encoders.base import Encoder
 from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_json
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
@@ -24,7 +25,7 @@ _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
 
 
-class TransformerEncoder(nn.Module):
+class TransformerEncoder(Encoder):
     """x = normalise(P pool(h_1 .. h_T)), with h the last hidden states of a transformer and P an optional projection.
 
     Rows are sorted by length and run in a few sub-batches of similar length, so that short texts do not pay for long
@@ -39,13 +40,12 @@ class TransformerEncoder(nn.Module):
             such layer.
         seed: draws the start of a new projection.
 
-    Attributes:
-        width: D, the width of a vector.
-        tokenizer: makes the tokens that the encoder reads.
-
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
+        MissingExtra: a package that it needs is not installed.
     """
+
+    tokenizer: TransformerTokenizer
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class TransformerEncoder(nn.Module):
         stated, dense = _modules(folder)
         self.pooling = pooling or stated
         if self.pooling not in _POOLING:
-            raise BadInput("pooling", f"expected mean or cls, found {self.pooling}", remedy="change --pooling")
+            raise BadInput("pooling", f"expected mean or cls, found {self.pooling}", remedy="change the pooling")
         self.tokenizer = TransformerTokenizer(folder, max_length)
         self.backbone = open_pretrained("AutoModel", folder).float()
         if getattr(self.backbone, "pooler", None) is not None:
@@ -74,6 +74,11 @@ class TransformerEncoder(nn.Module):
         elif dense is not None:
             self.projection = _dense(dense)
         self.width = hidden if self.projection is None else self.projection.out_features
+
+    @classmethod
+    def make(cls, *, name: str, max_length: int, **_: object) -> TransformerEncoder:
+        """An encoder by its name or folder; see `longtail.modules.encoders.named.make_encoder`."""
+        return cls(name, max_length=max_length)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""

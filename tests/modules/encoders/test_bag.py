@@ -30,7 +30,7 @@ def test_vectors_against_a_loop() -> None:
     for text, found in enumerate(vectors(model, TEXTS)):
         total = torch.zeros(6)
         for at in range(table.offsets[text], table.offsets[text + 1]):
-            total += float(table.weights[at]) * model.table[int(table.ids[at])].detach()
+            total += float(table.weights[at]) * model.table.weight[int(table.ids[at])].detach()
         torch.testing.assert_close(found, total / total.norm())
 
 
@@ -55,9 +55,9 @@ def test_gradients_touch_the_features_of_the_batch_only() -> None:
     model = encoder()
     tokens = model.tokenizer.batch(model.tokenizer(["red", "red bird"]), np.arange(2))
     model(tokens)[:, 0].sum().backward()
-    assert model.table.grad is not None
-    assert model.table.grad.is_sparse
-    assert torch.equal(model.table.grad.coalesce().indices()[0], tokens.ids.unique())
+    assert model.table.weight.grad is not None
+    assert model.table.weight.grad.is_sparse
+    assert torch.equal(model.table.weight.grad.coalesce().indices()[0], tokens.ids.unique())
 
 
 def static(folder: Path, words: str, vectors: np.ndarray) -> Path:
@@ -69,22 +69,22 @@ def static(folder: Path, words: str, vectors: np.ndarray) -> Path:
 def test_known_words_start_from_static_vectors(tmp_path: Path) -> None:
     """Their mean length becomes 1, as that of the other rows; words without a feature and all other rows stay."""
     model = encoder(width=2)
-    before = model.table.detach().clone()
+    before = model.table.weight.detach().clone()
     path = static(tmp_path, "fish\nstone\nred\n", np.array([[3.0, 4.0], [9.0, 9.0], [0.0, 15.0]], np.float32))
-    assert model.start_from(path) == 2
+    assert model.start_from(path) == (2, len(model.tokenizer))
     names = model.tokenizer.features
-    after = dict(zip(names, model.table.tolist(), strict=True))
+    after = dict(zip(names, model.table.weight.tolist(), strict=True))
     assert after["fish"] == pytest.approx([0.3, 0.4])
     assert after["red"] == pytest.approx([0.0, 1.5])
     others = torch.tensor([name not in ("fish", "red") for name in names])
-    assert torch.equal(model.table[others], before[others])
+    assert torch.equal(model.table.weight[others], before[others])
 
 
 def test_no_known_word_changes_nothing(tmp_path: Path) -> None:
     model = encoder(width=2)
-    before = model.table.detach().clone()
-    assert model.start_from(static(tmp_path, "stone\n", np.ones((1, 2), np.float32))) == 0
-    assert torch.equal(model.table, before)
+    before = model.table.weight.detach().clone()
+    assert model.start_from(static(tmp_path, "stone\n", np.ones((1, 2), np.float32)))[0] == 0
+    assert torch.equal(model.table.weight, before)
 
 
 def test_static_vectors_that_do_not_fit_are_refused(tmp_path: Path) -> None:

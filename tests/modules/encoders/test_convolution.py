@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from safetensors.torch import load_file, save_file
 
 from longtail.errors import BadInput
 from longtail.modules.encoders.convolution import Attention, Bounded, ConvolutionEncoder, _around
@@ -37,7 +38,7 @@ def test_the_width_follows_from_that_of_the_words(embedding: int, filters: int, 
 
 @pytest.mark.parametrize("embedding", [4, 26, 0])
 def test_a_width_that_the_convolutions_do_not_divide_is_refused(embedding: int) -> None:
-    with pytest.raises(BadInput, match=rf"--width: expected a multiple of 4 from 8 on, found {embedding}"):
+    with pytest.raises(BadInput, match=rf"width: expected a multiple of 4 from 8 on, found {embedding}"):
         encoder(embedding)
 
 
@@ -109,12 +110,12 @@ def test_gradients_touch_the_words_of_the_batch_only() -> None:
     model = encoder()
     batch = tokens(model, ["red", "fish red", ""])
     model(batch)[:, 0].sum().backward()
-    gradient = model.table.grad
+    gradient = model.table.weight.grad
     assert gradient is not None
     assert gradient.is_sparse
     words = [model.tokenizer.words[i] for i in gradient.coalesce().indices()[0]]
     assert words == ["red", "fish"]
-    others = [p.grad for name, p in model.named_parameters() if name != "table"]
+    others = [p.grad for name, p in model.named_parameters() if name != "table.weight"]
     assert all(grad is not None and not grad.is_sparse for grad in others)
 
 
@@ -124,7 +125,7 @@ def test_padding_has_no_gradient() -> None:
     batch = tokens(model, ["fish", "fish blue"])
     assert model.tokenizer.words[0] == "red"
     model(batch)[:, 0].sum().backward()
-    gradient = model.table.grad.to_dense()
+    gradient = model.table.weight.grad.to_dense()
     assert (gradient[0] == 0).all()
     assert (gradient[1] != 0).any()
 
@@ -156,14 +157,24 @@ def test_without_any_word_known_there_is_a_vector_all_the_same() -> None:
 
 def test_known_words_start_from_static_vectors(tmp_path: Path) -> None:
     model = encoder(embedding=8, filters=2)
-    before = model.table.detach().clone()
+    before = model.table.weight.detach().clone()
     np.save(tmp_path / "vectors.npy", 3 * np.eye(2, 8, dtype=np.float32))
     (tmp_path / "vectors.txt").write_text("fish\nstone\n", encoding="utf-8")
-    assert model.start_from(tmp_path / "vectors.npy") == 1
+    assert model.start_from(tmp_path / "vectors.npy") == (1, len(model.tokenizer))
     at = model.tokenizer.words.index("fish")
-    assert model.table[at].tolist() == pytest.approx([1.0] + [0.0] * 7)
+    assert model.table.weight[at].tolist() == pytest.approx([1.0] + [0.0] * 7)
     others = torch.arange(len(before)) != at
-    assert torch.equal(model.table[others], before[others])
+    assert torch.equal(model.table.weight[others], before[others])
+
+
+def test_one_from_when_its_table_was_a_plain_parameter_is_opened(tmp_path: Path) -> None:
+    model = encoder()
+    model.save(tmp_path)
+    path = tmp_path / "convolution.safetensors"
+    state = load_file(path)
+    save_file({"table": state.pop("table.weight"), **state}, path)
+    loaded = ConvolutionEncoder.load(tmp_path)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in loaded.state_dict().items())
 
 
 @pytest.mark.parametrize("embedding", [8, 24])

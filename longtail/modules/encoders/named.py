@@ -1,0 +1,95 @@
+"""The encoders that a recipe takes by name: a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.transformer import TransformerEncoder
+
+
+class EncoderRow(NamedTuple):
+    """One encoder: how it is made, opened and trained.
+
+    Attributes:
+        name: that a recipe takes.
+        kind: the class.
+        make: takes the arguments of `make_encoder` by name, and leaves aside those that it has no use for.
+        load: opens the folder that ``save`` of the class wrote.
+        learning_rate: that suits it: a table that starts from nothing learns faster than a language model.
+        help: what it is, in one line.
+    """
+
+    name: str
+    kind: type[Encoder]
+    make: Callable[..., Encoder]
+    load: Callable[[Path], Encoder]
+    learning_rate: float
+    help: str
+
+
+BAG = EncoderRow(
+    "bag",
+    BagEncoder,
+    BagEncoder.make,
+    BagEncoder.load,
+    4e-3,
+    "words, word pairs and character n-grams; trains from nothing on a CPU",
+)
+CONVOLUTION = EncoderRow(
+    "convolution",
+    ConvolutionEncoder,
+    ConvolutionEncoder.make,
+    ConvolutionEncoder.load,
+    4e-3,
+    "words in order, with attention and convolutions; trains from nothing",
+)
+MINILM = EncoderRow(
+    "minilm",
+    TransformerEncoder,
+    TransformerEncoder.make,
+    TransformerEncoder.load,
+    1e-4,
+    "MiniLM-L6, a transformer 384 wide that a package carries",
+)
+TRANSFORMER = MINILM._replace(
+    name="transformer", help="any other transformer, by its name at Hugging Face or by its folder"
+)
+
+ENCODERS = {row.name: row for row in (BAG, CONVOLUTION, MINILM, TRANSFORMER)}
+
+
+def encoder_named(name: str) -> EncoderRow:
+    """The row of an encoder by the name that a recipe takes; what is the name of no row is that of a transformer."""
+    return ENCODERS.get(name, TRANSFORMER)
+
+
+def row_of(encoder: Encoder) -> EncoderRow:
+    """The row of an encoder by its class; of rows that share one, the last, which is the general one."""
+    return {row.kind: row for row in ENCODERS.values()}[type(encoder)]
+
+
+def make_encoder(
+    name: str, corpus: Iterable[str], *, width: int, max_length: int, generator: torch.Generator
+) -> Encoder:
+    """Make an encoder by name.
+
+    Args:
+        name: of a row of `ENCODERS`, or of a transformer, or its folder.
+        corpus: the texts that it is to know the words of; read once, or not at all.
+        width: of the rows of a table of features or words: D of a bag encoder; a transformer has a width of its own.
+        max_length: tokens of a text that a transformer reads, or words that a convolution does.
+        generator: draws the start of what is trained from nothing.
+
+    Raises:
+        LongtailError: there is no such transformer, or a number does not suit the encoder.
+        MissingExtra: a package that it needs is not installed.
+    """
+    row = encoder_named(name)
+    return row.make(name=name, corpus=corpus, width=width, max_length=max_length, generator=generator)
