@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.data.filters import identity_pairs, proposed_pairs, union
+from longtail.data.filters import identity_pairs, reciprocal_pairs, union, without
 from longtail.data.graph import Graph, write_graph
 from longtail.data.io.folder import FIELDS, Folder, Side
 from longtail.data.io.manifest import NAME
@@ -149,11 +149,13 @@ class Dataset:
         Returns:
             The data set without these rows, and these rows.
         """
-        kept = np.setdiff1d(np.arange(len(self.train)), out)
+        kept = np.delete(np.arange(len(self.train)), out)
         train, held = self.train.take(kept), self.train.take(out)
+        itself = identity_pairs(self.train.documents, self.labels)
         if held.filtered is not None:
-            held = replace(held, filtered=union(held.filtered, proposed_pairs(held, train, self.labels)))
-        themselves = np.bincount(identity_pairs(held.documents, self.labels).indices, minlength=len(self.labels)) > 0
+            proposed = union(itself[out], reciprocal_pairs(itself[out], itself[kept], train.targets))
+            held = replace(held, filtered=union(held.filtered, without(proposed, held.targets)))
+        themselves = np.bincount(itself[out].indices, minlength=len(self.labels)) > 0
 
         def cut(graph: Graph) -> Graph:
             label = None if graph.label is None else _without_rows(graph.label, themselves)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import numpy as np
 
 from longtail.data.sparse import CSR
@@ -11,12 +13,13 @@ from longtail.data.texts import Strings, Texts
 
 def matches(left: Strings, right: Strings) -> CSR:
     """(n, m) CSR of ones: which strings are equal. The empty string equals none. One pass over each side."""
-    groups: dict[str, int] = {}
-    of_right = np.fromiter(
-        (groups.setdefault(text, len(groups)) if text else -1 for text in right), np.int64, len(right)
+    texts = left.encoded(), right.encoded()
+    group_of = dict(zip(texts[1], range(len(right)), strict=True))  # equal strings share the last one's place
+    group_of[b""] = -1
+    of_left, of_right = (
+        _one_hot(np.fromiter(map(group_of.get, side, repeat(-1)), np.int64, len(side)), len(right)) for side in texts
     )
-    of_left = np.fromiter((groups.get(text, -1) for text in left), np.int64, len(left))
-    return _ones(_one_hot(of_left, len(groups)) @ _one_hot(of_right, len(groups)).T)
+    return _ones(of_left @ of_right.T)
 
 
 def identity_pairs(documents: Texts, labels: Texts) -> CSR:

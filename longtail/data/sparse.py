@@ -28,12 +28,19 @@ def csr(rows: IntArray, columns: IntArray, shape: tuple[int, int], values: Float
         values: (n,) float32; ones if left out.
     """
     data = np.ones(len(rows), np.float32) if values is None else values.astype(np.float32)
-    order = np.lexsort((-data, columns, rows))
-    rows, columns, data = rows[order], columns[order], data[order]
+    if not _ascend(rows, columns):
+        order = np.lexsort((-data, columns, rows))
+        rows, columns, data = rows[order], columns[order], data[order]
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[new], minlength=shape[0]))]).astype(np.int64)
     return CSR((data[new], columns[new].astype(np.int64), indptr), shape=shape)
+
+
+def _ascend(rows: IntArray, columns: IntArray) -> bool:
+    """Whether the pairs are in order, and each is there once."""
+    same = rows[1:] == rows[:-1]
+    return bool(((rows[1:] > rows[:-1]) | same & (columns[1:] > columns[:-1])).all())
 
 
 def csr_of_lists(lists: Sequence[Sequence[int]], columns: int) -> CSR:
@@ -66,13 +73,14 @@ def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     return positions, counts
 
 
-def row_blocks(work: FloatArray | IntArray) -> Iterator[slice]:
-    """Cut rows into runs of about 2^24 operations each, and at least a row.
+def row_blocks(work: FloatArray | IntArray, operations: int = _OPERATIONS) -> Iterator[slice]:
+    """Cut rows into runs of about so many operations each, and at least a row.
 
     Args:
         work: (R,) operations that each row takes.
+        operations: of one run.
     """
-    block = np.cumsum(work.astype(np.float64)) // _OPERATIONS
+    block = np.cumsum(work.astype(np.float64)) // operations
     bounds = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(work)]
     yield from (slice(start, end) for start, end in pairwise(bounds) if end > start)
 

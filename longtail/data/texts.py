@@ -6,13 +6,16 @@ import hashlib
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, islice, pairwise
 
 import numpy as np
 import numpy.typing as npt
 
+from longtail.data.sparse import gather, row_blocks
 from longtail.errors import BadInput
 from longtail.topk import IntArray
+
+_BYTES = 2**20  # that are copied at a time: their places fit the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +52,21 @@ class Strings:
         for start, end in pairwise(offsets):
             yield str(raw[start:end], "utf-8", "surrogatepass")
 
+    def encoded(self) -> list[bytes]:
+        """Each string in UTF-8."""
+        raw = self.blob.tobytes()
+        return [raw[start:end] for start, end in pairwise(self.offsets.tolist())]
+
     def take(self, rows: IntArray) -> Strings:
         """The strings at ``rows`` (any order, repeats allowed)."""
-        return Strings.of(self[int(i)] for i in rows)
+        places = np.arange(len(self))[rows]
+        sizes = np.diff(self.offsets)[places]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        blob = np.empty(int(offsets[-1]), np.uint8)
+        for block in row_blocks(sizes, _BYTES):
+            positions, _ = gather(self.offsets, places[block])
+            blob[offsets[block.start] : offsets[block.stop]] = self.blob[positions]
+        return Strings(blob, offsets)
 
     def followed_by(self, other: Strings) -> Strings:
         """The strings of both, one after the other."""
@@ -74,8 +89,13 @@ class Collector:
 
     def add(self, text: str) -> None:
         """Append one string."""
-        self._blob += text.encode("utf-8", "surrogatepass")
-        self._ends.append(len(self._blob))
+        self.extend([text.encode("utf-8", "surrogatepass")])
+
+    def extend(self, encoded: Sequence[bytes]) -> None:
+        """Append strings that are UTF-8 already."""
+        ends = accumulate(map(len, encoded), initial=len(self._blob))
+        self._ends.extend(islice(ends, 1, None))
+        self._blob += b"".join(encoded)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -135,7 +155,7 @@ class Texts:
         columns = [self.fields[name] for name in fields if name in self.fields]
         if not columns:
             problem = f"none of the fields {', '.join(fields)} is in the data"
-            raise BadInput("--fields", problem, remedy=f"there are {', '.join(self.fields)}")
+            raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
         for parts in zip(*columns, strict=True):
             yield " ".join(part for part in parts if part)
 
@@ -167,6 +187,11 @@ class TextsCollector:
         """Append one text, its values in the order of `keys`."""
         for column, value in zip(self._columns.values(), values, strict=True):
             column.add(value)
+
+    def extend(self, columns: Iterable[Sequence[bytes]]) -> None:
+        """Append texts that are UTF-8 already: a column for each of `keys`, all of one length."""
+        for column, values in zip(self._columns.values(), columns, strict=True):
+            column.extend(values)
 
     def texts(self) -> Texts:
         """What was collected, without a copy; nothing can be added any more."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from longtail.data import texts as texts_module
 from longtail.data.texts import Collector, Strings, Texts
 from longtail.errors import BadInput
 
@@ -33,6 +34,26 @@ def test_collector_grows_one_at_a_time() -> None:
         assert len(collector) == i
         collector.add(word)
     assert list(collector.strings()) == WORDS
+
+
+def test_taken_strings_are_those_of_a_loop_bit_for_bit(monkeypatch) -> None:
+    generator = np.random.default_rng(0)
+    strings = Strings.of("aé東🐟"[: i % 5] * (i % 7) for i in generator.integers(0, 100, 500))
+    monkeypatch.setattr(texts_module, "_BYTES", 64)  # so that the bytes are copied in many runs
+    for rows in (generator.integers(-500, 500, 900), np.arange(500), np.flatnonzero(generator.random(500) < 0.5)):
+        taken, looped = strings.take(rows), Strings.of(strings[int(i)] for i in rows)
+        np.testing.assert_array_equal(taken.blob, looped.blob)
+        np.testing.assert_array_equal(taken.offsets, looped.offsets)
+        assert taken.digest() == looped.digest()
+    assert len(strings.take(np.zeros(0, np.int64))) == len(Strings.of([]).take(np.zeros(0, np.int64))) == 0
+    with pytest.raises(IndexError):
+        strings.take(np.array([500]))
+
+
+def test_taking_strings_is_no_loop_over_them(monkeypatch) -> None:
+    strings = Strings.of(["a", "bc"] * 1000)
+    monkeypatch.setattr(Strings, "__getitem__", lambda *_: pytest.fail("one string at a time"))
+    assert len(strings.take(np.arange(2000))) == 2000
 
 
 def test_digest_of_strings_tells_where_one_ends() -> None:

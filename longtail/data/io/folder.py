@@ -5,28 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Literal
 
 from longtail.data.graph import Graph, read_graph
-from longtail.data.io.formats import (
-    CUT_AGAIN,
-    Report,
-    Rows,
-    excerpt,
-    json_lines,
-    lines,
-    read_pairs,
-    read_points,
-    read_sparse,
-    stop,
-)
+from longtail.data.io.formats import CUT_AGAIN, Report, lines, read_pairs, read_points, read_sparse, stop
 from longtail.data.io.manifest import Manifest, part, read_manifest
+from longtail.data.io.records import read_records
 from longtail.data.sparse import CSR
-from longtail.data.texts import Strings, Texts, TextsCollector
+from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
-from longtail.topk import IntArray
 
 Side = Literal["train", "test"]
 SIDES: tuple[Side, ...] = ("train", "test")
@@ -145,85 +132,3 @@ class Folder:
             problem = f"holds {len(texts)} lines for {targets.shape[0]} rows of {path.name}"
             raise BadInput(raw, problem, remedy="a text is one line: take line breaks out of the texts")
         return texts, targets
-
-
-def read_records(
-    path: Path, *, encoding: str, fields: Collection[str], columns: int | None, report: Report = stop
-) -> tuple[Texts, CSR]:
-    """Read ``trn.json``, ``tst.json`` or ``lbl.json``: ``uid``, ``title``, ``content``, ``target_ind``, ``target_rel``.
-
-    Args:
-        path: of the file; line i is row i - 1.
-        encoding: of the file.
-        fields: which texts to keep; the title always is, and a column without any text never.
-        columns: L; None for a file of labels, which has no targets.
-        report: gets the problems that reading can go on after.
-    """
-    collector = TextsCollector(fields)
-    rows = Rows()
-    example = '{"title": "..."}' if columns is None else '{"title": "...", "target_ind": [3], "target_rel": [1.0]}'
-    for number, found in enumerate(json_lines(path, encoding, report), 1):
-        record = {"title": "", "target_ind": []} if found is None else found
-        problems: list[str] = []
-        collector.add([_string(record, key, problems) for key in collector.keys])
-        if columns is not None:
-            _add_targets(rows, record, problems)
-        for problem in problems:
-            report(BadInput(path, problem, line=number, remedy=f"write a line like {example}"))
-    texts = collector.texts()
-    report_repeats(path, texts.uids, np.arange(1, len(texts) + 1), report)
-    return texts, rows.matrix(path, columns or 0, first_line=1, what="label id", report=report)
-
-
-def _string(record: dict[str, Any], key: str, problems: list[str]) -> str:
-    """The string of a record; only the title has to be there, and a uid may be a number."""
-    value = record.get(key)
-    if isinstance(value, str):
-        return value
-    if value is None and key == "title":
-        problems.append('there is no "title"')
-    elif key == "uid" and isinstance(value, int):
-        return str(value)
-    elif value is not None:
-        problems.append(f'expected a string as "{key}", found {excerpt(value)}')
-    return ""
-
-
-def _add_targets(rows: Rows, record: dict[str, Any], problems: list[str]) -> None:
-    """Add the targets of a record; none of them where they are malformed."""
-    ids, weights = record.get("target_ind"), record.get("target_rel")
-    try:
-        rows.add(ids, weights)  # type: ignore[arg-type]
-    except ValueError:
-        rows.add()
-        problems.append(f'"target_ind" has {len(ids)} ids and "target_rel" {len(weights)} weights')  # type: ignore[arg-type]
-    except (TypeError, OverflowError):
-        rows.add()
-        wrong, found = ("target_rel", weights) if _integers(ids) else ("target_ind", ids)
-        numbers = "label ids" if wrong == "target_ind" else "weights"
-        problems.append(f'expected a list of {numbers} as "{wrong}", found {excerpt(found)}')
-
-
-def _integers(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(number, int) and abs(number) < 2**63 for number in value)
-
-
-def report_repeats(path: Path, uids: Strings, numbers: IntArray, report: Report = stop) -> None:
-    """Report a uid that was given twice.
-
-    Args:
-        path: where the uids are from.
-        uids: n of them; empty ones do not count.
-        numbers: (n,) int64, the line of each.
-        report: gets the problem.
-    """
-    given = np.flatnonzero(np.diff(uids.offsets))
-    keys = np.fromiter(map(hash, uids), np.int64, len(uids))[given]
-    order = np.argsort(keys, kind="stable")
-    same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-    pairs = given[order[np.stack([same, same + 1], 1)]]  # (n, 2) rows, those of one uid ascending
-    repeats = sorted((j, i) for i, j in pairs.tolist() if uids[i] == uids[j])
-    if repeats:
-        (j, i), more = repeats[0], f" (and {len(repeats) - 1} more repeats)" if len(repeats) > 1 else ""
-        problem = f"uid {excerpt(uids[i])} is that of line {numbers[i]} too{more}"
-        report(BadInput(path, problem, line=int(numbers[j]), remedy="give every text its own uid, or none"))

@@ -9,6 +9,7 @@ import json
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -53,15 +54,18 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 
 def decoded(path: Path, encoding: str = "utf-8", report: Report = stop) -> Iterator[str]:
     """The lines of a file as text, with their ends. A line in another encoding is reported, and read as it can be."""
-    for number, raw in enumerate(raw_lines(path), 1):
-        try:
-            line = raw.decode(encoding)
-        except UnicodeDecodeError as error:
-            other = "latin-1" if codecs.lookup(encoding).name == "utf-8" else "utf-8"
-            problem = f"expected {encoding} text, found byte 0x{raw[error.start]:02x} at position {error.start + 1}"
-            report(BadInput(path, problem, line=number, remedy=f'state the encoding, perhaps "{other}"'))
-            line = raw.decode(encoding, "replace")
-        yield line
+    return (decoded_line(raw, path, number, encoding, report) for number, raw in enumerate(raw_lines(path), 1))
+
+
+def decoded_line(raw: bytes, path: Path, number: int, encoding: str, report: Report) -> str:
+    """A line as text; one in another encoding is reported, and read as it can be."""
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        other = "latin-1" if codecs.lookup(encoding).name == "utf-8" else "utf-8"
+        problem = f"expected {encoding} text, found byte 0x{raw[error.start]:02x} at position {error.start + 1}"
+        report(BadInput(path, problem, line=number, remedy=f'state the encoding, perhaps "{other}"'))
+        return raw.decode(encoding, "replace")
 
 
 def lines(path: Path, encoding: str = "utf-8", report: Report = stop) -> Iterator[str]:
@@ -72,17 +76,22 @@ def lines(path: Path, encoding: str = "utf-8", report: Report = stop) -> Iterato
 def json_lines(path: Path, encoding: str = "utf-8", report: Report = stop) -> Iterator[dict[str, Any] | None]:
     """One JSON object a line; None stands in for a line that was reported."""
     for number, line in enumerate(lines(path, encoding, report), 1):
-        record: Any = None
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            problem = f"expected one JSON object a line, found {excerpt(line)} ({error})"
-            report(BadInput(path, problem, line=number, remedy="mend or remove the line"))
-        else:
-            if not isinstance(record, dict):
-                problem = f"expected a JSON object, found {excerpt(line)}"
-                report(BadInput(path, problem, line=number, remedy='write {"title": ...} objects, one a line'))
-        yield record if isinstance(record, dict) else None
+        yield json_object(line, path, number, report)
+
+
+def json_object(line: str, path: Path, number: int, report: Report) -> dict[str, Any] | None:
+    """The JSON object that a line holds; None where something else was reported."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        problem = f"expected one JSON object a line, found {excerpt(line)} ({error})"
+        report(BadInput(path, problem, line=number, remedy="mend or remove the line"))
+        return None
+    if not isinstance(record, dict):
+        problem = f"expected a JSON object, found {excerpt(line)}"
+        report(BadInput(path, problem, line=number, remedy='write {"title": ...} objects, one a line'))
+        return None
+    return record
 
 
 def excerpt(value: object) -> str:
@@ -112,6 +121,17 @@ class Rows:
         self.counts.append(len(new))
         self.ids += new
         self.values += weights
+
+    def add_all(self, ids: Sequence[Sequence[int]], values: Sequence[Sequence[float] | None]) -> None:
+        """Append rows, all of them or, after an error of `add`, none."""
+        counts = array("q", map(len, ids))
+        weights = [[1.0] * count if row is None else row for count, row in zip(counts, values, strict=True)]
+        if counts != array("q", map(len, weights)):
+            raise ValueError("there are more or fewer values than ids in a row")
+        new, numbers = array("q", chain.from_iterable(ids)), array("f", chain.from_iterable(weights))
+        self.counts += counts
+        self.ids += new
+        self.values += numbers
 
     def __len__(self) -> int:
         return len(self.counts)

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.io.folder import report_repeats
 from longtail.data.io.formats import Rows, excerpt, lines
+from longtail.data.io.records import report_repeats
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts, TextsCollector
