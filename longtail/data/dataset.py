@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,9 @@ from longtail.data.graph import Graph, write_graph
 from longtail.data.io.folder import FIELDS, Folder, Side
 from longtail.data.io.manifest import NAME
 from longtail.data.io.writing import write_pairs, write_records
-from longtail.data.sparse import CSR, csr, csr_of_lists, digest, row_of_entry, stacked
+from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
 from longtail.data.split import Split
-from longtail.data.texts import Texts
+from longtail.data.texts import GivenText, Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder, write_json
 from longtail.topk import BoolArray, IntArray
@@ -56,16 +57,19 @@ class Dataset:
     folder: Path | None = None
 
     @classmethod
-    def from_texts(cls, documents: Sequence[str], targets: Sequence[Sequence[int]], labels: Sequence[str]) -> Dataset:
+    def from_texts(
+        cls, documents: Sequence[GivenText], targets: Sequence[Sequence[int]], labels: Sequence[GivenText]
+    ) -> Dataset:
         """A data set from plain lists.
 
         Args:
-            documents: N texts.
+            documents: N texts: titles, or dicts with ``title``, ``content`` and ``uid``.
             targets: N lists of label ids in [0, L).
-            labels: L texts.
+            labels: L texts, in the same form.
 
         Raises:
-            BadInput: there are more or fewer lists than documents, or an id is not in [0, L).
+            BadInput: there are more or fewer lists than documents, an id is not in [0, L), or a text is not one
+                (`Texts.given`).
         """
         if len(targets) != len(documents):
             problem = f"expected one list of label ids a document, found {len(targets)} for {len(documents)} documents"
@@ -75,7 +79,25 @@ class Dataset:
                 if not isinstance(j, (int, np.integer)) or not 0 <= j < len(labels):
                     problem = f"label id {j!r} of document {i} is not an integer in [0, {len(labels)})"
                     raise BadInput("targets", problem, remedy="ids are positions in the list of labels, from 0")
-        return cls("lists", Split(Texts.of(documents), csr_of_lists(targets, len(labels))), Texts.of(labels))
+        rows = Split(Texts.given(documents, "documents"), csr_of_lists(targets, len(labels)))
+        return cls("lists", rows, Texts.given(labels, "labels"))
+
+    @classmethod
+    def from_matrix(cls, documents: Sequence[GivenText], targets: Any, labels: Sequence[GivenText]) -> Dataset:
+        """A data set from a matrix of documents by labels.
+
+        Args:
+            documents: N texts: titles, or dicts with ``title``, ``content`` and ``uid``.
+            targets: (N, L) relevance, a scipy matrix or array of any format, or what numpy makes an array of. A label
+                is relevant where the value is above 0; values are not graded.
+            labels: L texts, in the same form as documents.
+
+        Raises:
+            BadInput: the shapes do not agree, a value is not a finite number of at least 0, or a text is not one
+                (`Texts.given`).
+        """
+        rows, known = Texts.given(documents, "documents"), Texts.given(labels, "labels")
+        return cls("matrix", Split(rows, csr_of_relevance(targets, (len(rows), len(known)))), known)
 
     @classmethod
     def read(

@@ -6,11 +6,12 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
+from longtail.errors import BadInput
 from longtail.files import new_folder
 from longtail.topk import BoolArray, FloatArray, IntArray
 
@@ -48,6 +49,32 @@ def csr_of_lists(lists: Sequence[Sequence[int]], columns: int) -> CSR:
     counts = np.fromiter((len(row) for row in lists), np.int64, len(lists))
     ids = np.fromiter((j for row in lists for j in row), np.int64, int(counts.sum()))
     return csr(np.repeat(np.arange(len(lists)), counts), ids, (len(lists), columns))
+
+
+def csr_of_relevance(matrix: Any, shape: tuple[int, int]) -> CSR:
+    """A CSR matrix with a one for each value above 0.
+
+    Args:
+        matrix: scipy matrix or array of any format, or what numpy makes an array of.
+        shape: that it must have.
+
+    Raises:
+        BadInput: its shape is another, or a value is not a finite number of at least 0.
+    """
+    values = matrix if sparse.issparse(matrix) else np.array(matrix, ndmin=1)
+    if values.shape != shape:
+        problem = f"expected {shape[0]} documents x {shape[1]} labels, found shape {tuple(values.shape)}"
+        raise BadInput("targets", problem, remedy="give a row for each document and a column for each label")
+    if values.dtype.kind not in "biuf":
+        raise BadInput("targets", f"expected numbers, found {values.dtype}", remedy="give 1 for relevant, else 0")
+    found = CSR(values.astype(np.float64))
+    wrong = np.flatnonzero(~(np.isfinite(found.data) & (found.data >= 0)))
+    if len(wrong):
+        row, column, more = row_of_entry(found)[wrong[0]], found.indices[wrong[0]], len(wrong) - 1
+        problem = f"expected a finite number of at least 0, found {found.data[wrong[0]]:g} at ({row}, {column})"
+        raise BadInput("targets", f"{problem} and at {more} more places", remedy="give 1 for relevant, else 0")
+    there = found.data > 0
+    return csr(row_of_entry(found)[there], found.indices[there].astype(np.int64), shape)
 
 
 def row_of_entry(matrix: CSR) -> IntArray:

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +106,10 @@ class Collector:
         return Strings(np.frombuffer(self._blob, np.uint8), np.frombuffer(self._ends, np.int64))
 
 
+GivenText: TypeAlias = str | Mapping[str, str]
+"""A text in Python: its title, or a mapping with ``title``, ``content`` and ``uid``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Texts:
     """Texts with names: n documents or n labels, one column a field.
@@ -126,6 +131,31 @@ class Texts:
     def of(cls, titles: Sequence[str], *, uids: Sequence[str] | None = None) -> Texts:
         """Texts of one field, ``title``."""
         return cls(Strings.of(uids if uids is not None else [""] * len(titles)), {"title": Strings.of(titles)})
+
+    @classmethod
+    def given(cls, texts: Iterable[GivenText], what: str) -> Texts:
+        """Texts as a Python caller gives them.
+
+        Args:
+            texts: read once; each a title, or a mapping with a ``title`` and, where there are such, a longer
+                ``content`` and a ``uid``. Other keys are passed over.
+            what: name of the argument, for messages.
+
+        Raises:
+            BadInput: a text is neither, lacks a title, holds something else than strings, or has the uid of another.
+        """
+        collector, places = TextsCollector(), dict[str, int]()
+        for i, text in enumerate(texts):
+            record = {"title": text} if isinstance(text, str) else text if isinstance(text, Mapping) else {}
+            values = [record.get(key, "") for key in collector.keys]
+            if "title" not in record or not all(isinstance(value, str) for value in values):
+                problem = f"expected a string or a dict of strings with a title, found {str(text)[:40]!r} at {i}"
+                raise BadInput(what, problem, remedy='give "..." or {"title": "...", "content": "...", "uid": "..."}')
+            if (uid := record.get("uid")) and (first := places.setdefault(uid, i)) != i:
+                problem = f"uid {uid!r} is given at {first} and at {i}"
+                raise BadInput(what, problem, remedy="give each text its own, or none")
+            collector.add(values)
+        return collector.texts()
 
     @classmethod
     def by_field(cls, given: Sequence[Mapping[str, str]], fields: Sequence[str]) -> Texts:
@@ -156,8 +186,9 @@ class Texts:
         if not columns:
             problem = f"none of the fields {', '.join(fields)} is in the data"
             raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
-        for parts in zip(*columns, strict=True):
-            yield " ".join(part for part in parts if part)
+        if len(columns) == 1:
+            return iter(columns[0])
+        return (" ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
 
     def digest(self) -> str:
         """SHA-256 of uids and fields, in hexadecimal."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from longtail.data.dataset import Dataset, Propensity
 from longtail.errors import BadInput
@@ -166,6 +167,73 @@ def test_lists_that_fit() -> None:
     dataset = Dataset.from_texts(["x", "y"], [[2, 0], []], ["a", "b", "c"])
     np.testing.assert_array_equal(dataset.train.targets.toarray(), [[1, 0, 1], [0, 0, 0]])
     assert dataset.folder is None
+
+
+RELEVANT = np.array([[1, 0, 1], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("form", [*("csr", "csc", "coo", "lil", "dok", "bsr"), None])
+@pytest.mark.parametrize("dtype", [bool, np.int32, np.float64])
+def test_a_matrix_of_any_kind_is_a_data_set(form: str | None, dtype: type) -> None:
+    dense = RELEVANT.astype(dtype)
+    kinds = (
+        [dense, dense.tolist()]
+        if form is None
+        else [kind(dense) for kind in (getattr(sparse, f"{form}_matrix"), getattr(sparse, f"{form}_array"))]
+    )
+    for targets in kinds:
+        made = Dataset.from_matrix(["a", "b"], targets, ["x", "y", "z"])
+        lists = Dataset.from_texts(["a", "b"], [[0, 2], []], ["x", "y", "z"])
+        assert made.fingerprint() == lists.fingerprint()
+
+
+def test_values_of_a_matrix_are_not_graded() -> None:
+    pairs = sparse.coo_array(([0.2, 3.0, 0.0, 1.0], ([0, 1, 1, 1], [2, 0, 1, 0])), shape=(2, 3))
+    made = Dataset.from_matrix(["a", "b"], pairs, ["x", "y", "z"])
+    np.testing.assert_array_equal(made.train.targets.toarray(), [[0, 0, 1], [1, 0, 0]])
+    assert made.train.targets.nnz == 2
+
+
+def test_texts_may_have_content_and_uids() -> None:
+    documents = [{"title": "a", "content": "long a", "uid": "d1", "year": 1999}, "b", {"title": "c"}]
+    made = Dataset.from_matrix(documents, np.eye(3), [{"title": "x", "uid": "l1"}, "y", "z"])
+    assert list(made.train.documents.joined(("title", "content"))) == ["a long a", "b", "c"]
+    assert list(made.train.documents.uids) == ["d1", "", ""]
+    assert list(made.labels.uids) == ["l1", "", ""]
+    assert list(made.labels.fields) == ["title"]
+    lists = Dataset.from_texts(documents, [[0], [1], [2]], [{"title": "x", "uid": "l1"}, "y", "z"])
+    assert made.fingerprint() == lists.fingerprint()
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        (np.zeros((3, 3)), r"targets: expected 2 documents x 3 labels, found shape \(3, 3\); give a row for each"),
+        (RELEVANT.T, r"targets: expected 2 documents x 3 labels, found shape \(3, 2\)"),
+        (np.zeros(3), r"targets: expected 2 documents x 3 labels, found shape \(3,\)"),
+        ([[0, 1, np.nan], [0, 0, 0]], r"targets: expected a finite number of at least 0, found nan at \(0, 2\) and"),
+        (sparse.csr_array([[0, 0, 0], [0, -1.0, np.inf]]), r"found -1 at \(1, 1\) and at 1 more places; give 1 for"),
+        (np.full((2, 3), "1"), r"targets: expected numbers, found <U1"),
+    ],
+)
+def test_matrices_that_do_not_fit(targets: object, message: str) -> None:
+    with pytest.raises(BadInput, match=message) as caught:
+        Dataset.from_matrix(["a", "b"], targets, ["x", "y", "z"])
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"),
+    [
+        (["a", 7], "documents: expected a string or a dict of strings with a title, found '7' at 1; give"),
+        (["a", {"content": "b"}], "documents: expected a string or a dict of strings with a title, found .* at 1"),
+        ([{"title": None}, "b"], "documents: expected a string or a dict of strings with a title, found .* at 0"),
+        ([{"title": "a", "uid": "u"}, {"title": "b", "uid": "u"}], "documents: uid 'u' is given at 0 and at 1; give"),
+    ],
+)
+def test_texts_that_are_none(documents: list[object], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        Dataset.from_matrix(documents, np.ones((2, 1)), ["x"])
 
 
 def test_held_out_rows_leave_everything_but_the_labels(fruit: Path) -> None:
