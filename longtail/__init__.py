@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,6 @@ if TYPE_CHECKING:
     from longtail.errors import LongtailError
     from longtail.model import Bundle, Model, load
     from longtail.topk import Prediction
-
-# Threads that wait for work should sleep, not spin: spinning makes a step some ten times as slow as soon as another
-# process wants a core. OpenMP reads this when PyTorch is first imported.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 __version__ = "0.1.0"
 __all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "load", "recipes"]

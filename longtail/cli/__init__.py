@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+import longtail
 from longtail.errors import LongtailError
+
+_UsageError: Any = typer.BadParameter.__base__  # of click, or of the copy of it that typer brings
 
 
 class _Verb(NamedTuple):
@@ -24,7 +28,8 @@ VERBS = {  # in the order of --help
     "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
     "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
     "fuse": _Verb(
-        "fuse.fuse", "Rank by two trained runs at once: their scores are weighed on the documents that both held out."
+        "ensemble.fuse",
+        "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
     ),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
@@ -71,14 +76,43 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"longtail {longtail.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Nothing but what its options do."""
+
+
 for _name, _verb in VERBS.items():
     app.command(_name, help=_verb.help)(_not_yet)
 
 
 def main() -> None:
-    """Run the command line; exit status 1 with one clear line where a user can mend what is wrong."""
+    """Run the command line; exit status 1 with one clear line where a user can mend what is wrong.
+
+    Threads that wait for work sleep here, unless ``OMP_WAIT_POLICY`` says otherwise: where they spin, a step is
+    some ten times as slow as soon as another process wants a core. OpenMP reads it when PyTorch is first imported.
+    """
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        app()
+        sys.exit(app(prog_name="longtail", standalone_mode=False))
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed, or is the message
+            error.show()
+            sys.exit(error.exit_code)
+        _refuse(_of_usage(error))
+    except typer.Abort:
+        _refuse("stopped")
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         sys.exit(0)
@@ -86,6 +120,12 @@ def main() -> None:
         _refuse(str(error))
     except OSError as error:
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _of_usage(error: Any) -> str:
+    """One line: what is wrong with the arguments, names that are near, and where to look."""
+    said = " ".join(error.format_message().split())
+    return f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {error.ctx.command_path} --help"
 
 
 def _refuse(message: str) -> None:

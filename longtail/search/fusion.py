@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK, rank
@@ -141,6 +140,8 @@ def _features(frequency: IntArray) -> Float64Array:
 
 def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes."""
+    from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
+
     found = (candidates.ids >= 0) & candidates.truth.any(1, keepdims=True)  # E pairs of d documents
     documents = found.nonzero()[0]
     shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
