@@ -21,7 +21,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.evaluate.metrics import evaluate
+from longtail.metrics.ranking import metrics_of
 from longtail.model import Model
 from longtail.recipes import RECIPES
 from longtail.topk import BoolArray, IntArray
@@ -49,7 +49,7 @@ def show(name: str, bundle: Model, test: Split, columns: IntArray, needed: CSR) 
     for kind in bundle.kinds:
         top = bundle.search(vectors, max(KS), kind=kind, exclude=filtered)
         found = replace(top, ids=np.where(top.ids < 0, -1, columns[top.ids]))
-        values = evaluate(found, needed, ks=KS)
+        values = metrics_of(found, needed, ks=KS)
         figures = "  ".join(f"{name} {values[name]:5.1f}" for name in ("P@1", "P@3", "P@5", "R@1", "R@5", "R@10"))
         print(f"{name:24s} {kind:10s} {figures}", flush=True)
 

@@ -13,7 +13,7 @@ import longtail
 ROOT = Path(longtail.__file__).parent
 ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "files", "devices", "options"},
-    *({room} for room in ("data", "text", "transforms", "search", "batches", "losses", "modules", "train", "evaluate")),
+    *({room} for room in ("data", "text", "transforms", "search", "batches", "losses", "modules", "train", "metrics")),
     *({room} for room in ("model", "stages", "recipes", "testing")),
     {"report", "compare"},
     *({room} for room in ("serve", "cli", "__main__")),

@@ -18,11 +18,11 @@ from longtail.data.filters import proposed_pairs
 from longtail.data.io.formats import read_sparse
 from longtail.data.split import Split
 from longtail.errors import BadInput
-from longtail.evaluate.bins import by_bin, label_bins
-from longtail.evaluate.metrics import evaluate as metrics
-from longtail.evaluate.metrics import place
-from longtail.evaluate.summary import as_json, bin_table, measure, show
 from longtail.files import replacing, write_json
+from longtail.metrics.bins import by_bin, label_bins
+from longtail.metrics.places import place
+from longtail.metrics.ranking import metrics_of
+from longtail.metrics.summary import as_json, bin_table, measure, show
 from longtail.model import Bundle, Model, load
 from longtail.topk import FloatArray, IntArray
 from longtail.train.progress import settings_of
@@ -88,7 +88,7 @@ def _show_both_ways(bundle: Model, vectors: FloatArray, dataset: Dataset, test: 
     pairs = proposed_pairs(test, dataset.train, dataset.labels)
     if pairs.nnz:
         tops = [bundle.search(vectors, 1, exclude=exclude) for exclude in (None, pairs)]
-        plain, filtered = (metrics(top, test.targets, ks=[1])["P@1"] for top in tops)
+        plain, filtered = (metrics_of(top, test.targets, ks=[1])["P@1"] for top in tops)
         console.print(
             f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "
             f"or the way back of a training pair. P@1 is {plain:.2f} with them and {filtered:.2f} without "

@@ -13,10 +13,11 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
-from longtail.evaluate.bins import Bins, by_bin, label_bins
-from longtail.evaluate.intervals import Interval, difference, intervals
-from longtail.evaluate.metrics import Ratio, place, score
-from longtail.evaluate.propensity import inverse_propensity
+from longtail.metrics.bins import Bins, by_bin, label_bins
+from longtail.metrics.intervals import Interval, difference, intervals
+from longtail.metrics.places import Ratio, place
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import score
 from longtail.topk import Float64Array
 
 KS = (1, 3, 5)

@@ -14,7 +14,7 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
-from longtail.evaluate.propensity import log_odds
+from longtail.metrics.propensity import log_odds
 from longtail.losses import LOSSES, loss_named
 from longtail.model import Bundle
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named

@@ -11,7 +11,7 @@ import numpy as np
 
 from longtail.compare.results import Judge
 from longtail.data.texts import Texts
-from longtail.evaluate.propensity import label_frequency
+from longtail.metrics.propensity import label_frequency
 from longtail.topk import Float64Array, IntArray, TopK
 
 SHOWN = 5  # labels of a ranking

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
-from longtail.evaluate.propensity import label_frequency
+from longtail.metrics.propensity import label_frequency
 from longtail.search.fusion import Candidates, learn_fusion
 from longtail.stages.recipe import AnyModel
 from longtail.train.run import Run

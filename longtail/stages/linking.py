@@ -13,7 +13,7 @@ from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry,
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
-from longtail.evaluate.metrics import evaluate
+from longtail.metrics.ranking import metrics_of
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
@@ -197,7 +197,7 @@ class Linking:
         if not len(some):
             return
         ks = sorted({1, most})
-        found = evaluate(linker.rank(self.held_out.documents.take(some), most), self.held_out.targets[some], ks=ks)
+        found = metrics_of(linker.rank(self.held_out.documents.take(some), most), self.held_out.targets[some], ks=ks)
         figures = {name: round(found[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{most}")}
         self.run.log.note(linker=figures, documents=len(some))
         said = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())

@@ -21,8 +21,8 @@ from longtail.compare.results import Judge, judged
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
-from longtail.evaluate.metrics import evaluate
-from longtail.evaluate.propensity import inverse_propensity
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import metrics_of
 from longtail.model import load
 from longtail.testing.planted import planted
 from longtail.topk import TopK
@@ -72,7 +72,7 @@ def test_the_numbers_are_those_of_evaluate(compared, folder):
         for seed in range(2):
             bundle = load(out / "runs" / TWO[1].folder / f"seed-{seed}", device="cpu")
             top = bundle.rank(dataset.test.documents, 5, kind=kind, exclude=dataset.test.filtered)
-            values = evaluate(top, dataset.test.targets, inverse_propensity=weights)
+            values = metrics_of(top, dataset.test.targets, inverse_propensity=weights)
             assert {name: of["seeds"][seed] for name, of in metrics.items()} == values
         for of in metrics.values():
             assert of["mean"] == pytest.approx(np.mean(of["seeds"]))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail import recipes
-from longtail.evaluate.metrics import evaluate
+from longtail.metrics.ranking import metrics_of
 from longtail.testing.planted import GROUP, planted
 from longtail.topk import TopK
 
@@ -24,7 +24,7 @@ def precision(bundle, data, kind):
     top = bundle.rank(test.documents, 1, kind=kind, exclude=test.filtered)
     blocks = {block: np.flatnonzero(data.blocks == block) for block in "ABC"}
     return {
-        block: evaluate(TopK(top.ids[rows], top.scores[rows]), test.targets[rows], ks=[1])["P@1"]
+        block: metrics_of(TopK(top.ids[rows], top.scores[rows]), test.targets[rows], ks=[1])["P@1"]
         for block, rows in blocks.items()
     }
 

@@ -9,8 +9,8 @@ import pytest
 
 from longtail import LongtailError
 from longtail.data.holdout import rows_at_random
-from longtail.evaluate.propensity import label_frequency
 from longtail.losses.full.targets import SparseTargets
+from longtail.metrics.propensity import label_frequency
 from longtail.recipes import RECIPES, ngame
 from longtail.testing.planted import planted
 from longtail.train import fit as module

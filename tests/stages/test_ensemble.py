@@ -9,7 +9,7 @@ from longtail import Dataset, LongtailError, load, recipes
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
-from longtail.evaluate.metrics import evaluate
+from longtail.metrics.ranking import metrics_of
 from longtail.stages.ensemble import pair
 
 KINDS = 12  # of labels that a title tells, and of those that a content tells
@@ -51,7 +51,7 @@ def test_a_pair_knows_what_either_knows(data, runs, tmp_path):
     assert both.kinds == ("first", "second", "fused")
     assert both.fields == ("title", "content")
     found = {
-        kind: evaluate(both.rank(data.test.documents, 2, kind=kind), data.test.targets, ks=[2]) for kind in both.kinds
+        kind: metrics_of(both.rank(data.test.documents, 2, kind=kind), data.test.targets, ks=[2]) for kind in both.kinds
     }
     assert found["first"]["P@2"] < 65
     assert found["second"]["P@2"] < 65

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longtail.evaluate.metrics import Ratio, percent
+from longtail.metrics.places import Ratio, percent
 from longtail.topk import Float64Array
 
 _BLOCK = 2**21  # draws made at once
@@ -32,7 +32,7 @@ def intervals(
     63 % of them, and a count of distinct labels in it is biased.
 
     Args:
-        scores: metrics as `longtail.evaluate.metrics.score` returns them.
+        scores: metrics as `longtail.metrics.ranking.score` returns them.
         generator: source of the draws; metrics of one unit share them.
         resamples: draws, at least 1.
     """

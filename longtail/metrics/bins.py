@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from longtail.data.sparse import CSR
-from longtail.evaluate.metrics import Placed, percent
-from longtail.evaluate.propensity import label_frequency
+from longtail.metrics.places import Placed, percent
+from longtail.metrics.propensity import label_frequency
 from longtail.topk import Float64Array, IntArray
 
 

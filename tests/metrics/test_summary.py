@@ -13,10 +13,11 @@ from rich.console import Console
 from longtail.data.dataset import Propensity
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import LongtailError
-from longtail.evaluate.bins import by_bin, label_bins
-from longtail.evaluate.metrics import evaluate, place
-from longtail.evaluate.propensity import inverse_propensity
-from longtail.evaluate.summary import Report, as_json, bin_table, measure, show
+from longtail.metrics.bins import by_bin, label_bins
+from longtail.metrics.places import place
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import metrics_of
+from longtail.metrics.summary import Report, as_json, bin_table, measure, show
 from longtail.topk import TopK
 
 TRAIN = csr_of_lists([[i % 7, 7 + i % 3] for i in range(67_087)], 10)
@@ -47,7 +48,7 @@ def printed(report: Report, width: int) -> str:
 def test_the_numbers_are_those_of_evaluate(report: Report) -> None:
     q = inverse_propensity(TRAIN, 0.55, 1.5)
     for kind, top in tops().items():
-        assert report.kinds[kind] == evaluate(top, TRUTH, inverse_propensity=q)
+        assert report.kinds[kind] == metrics_of(top, TRUTH, inverse_propensity=q)
         assert {name: it.value for name, it in report.intervals[kind].items()} == report.kinds[kind]
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from longtail.data.sparse import csr_of_lists
-from longtail.evaluate.intervals import difference, intervals
-from longtail.evaluate.metrics import Ratio, place, score
+from longtail.metrics.intervals import difference, intervals
+from longtail.metrics.places import Ratio, place
+from longtail.metrics.ranking import score
 from longtail.topk import TopK
 
 
@@ -67,7 +68,7 @@ def test_every_metric_has_an_interval_around_it_and_coverage_draws_labels() -> N
 def test_the_same_generator_gives_the_same_intervals_in_any_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     scores = precision_of(np.arange(500) % 3 == 0)
     expected = intervals(scores, np.random.default_rng(7))["P@1"]
-    monkeypatch.setattr("longtail.evaluate.intervals._BLOCK", block)
+    monkeypatch.setattr("longtail.metrics.intervals._BLOCK", block)
     assert intervals(scores, np.random.default_rng(7))["P@1"] == expected
 
 

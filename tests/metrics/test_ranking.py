@@ -15,9 +15,10 @@ from scipy import sparse
 
 from longtail.data.sparse import csr, csr_of_lists
 from longtail.errors import BadInput
-from longtail.evaluate.bins import by_bin, label_bins
-from longtail.evaluate.metrics import evaluate, place, score
-from longtail.evaluate.propensity import inverse_propensity
+from longtail.metrics.bins import by_bin, label_bins
+from longtail.metrics.places import place
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import metrics_of, score
 from longtail.topk import TopK, rank
 
 TRUTH = [[0, 1], [1, 2, 4], []]
@@ -80,7 +81,7 @@ def random_case(seed: int) -> tuple[list[list[int]], list[list[int]], TopK, np.n
 def test_the_worked_example_of_the_documentation() -> None:
     q = inverse_propensity(csr_of_lists(TRAIN, 5), A=1.0, B=1.0)
     np.testing.assert_allclose(q, [1.3991, 1.7983, 1.9979, 2.9957, 4.9915], atol=5e-5)
-    metrics = evaluate(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(1, 3), inverse_propensity=q)
+    metrics = metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(1, 3), inverse_propensity=q)
     by_hand = {
         "P@1": 66.67, "P@3": 33.33, "nDCG@1": 66.67, "nDCG@3": 46.30, "PSP@1": 94.12, "PSP@3": 68.33,
         "PSnDCG@1": 94.12, "PSnDCG@3": 75.04, "R@1": 27.78, "R@3": 44.44, "C@1": 50.00, "C@3": 75.00,
@@ -105,7 +106,7 @@ def test_the_example_document_by_document() -> None:
 def test_equal_to_the_definitions_as_loops(seed: int) -> None:
     ranked, truth, top, q = random_case(seed)
     ks = (1, 2, 3, 5, 11, 40)
-    metrics = evaluate(top, csr_of_lists(truth, len(q)), ks=ks, inverse_propensity=q)
+    metrics = metrics_of(top, csr_of_lists(truth, len(q)), ks=ks, inverse_propensity=q)
     for k in ks:
         assert {name: metrics[name] for name in metrics if name.endswith(f"@{k}")} == pytest.approx(
             loops(ranked, truth, q, k), abs=1e-9
@@ -121,7 +122,7 @@ def test_equal_to_napkinxc(seed: int) -> None:
     assert min(map(len, ranked)) == 0
     assert min(map(len, truth)) == 0
     ks = tuple(range(1, 14))
-    metrics = evaluate(top, csr_of_lists(truth, len(q)), ks=ks, inverse_propensity=q)
+    metrics = metrics_of(top, csr_of_lists(truth, len(q)), ks=ks, inverse_propensity=q)
     theirs = {
         "P": napkin.precision_at_k(truth, ranked, k=13),
         "nDCG": napkin.ndcg_at_k(truth, ranked, k=13),
@@ -139,55 +140,55 @@ def test_stored_values_of_the_truth_do_not_count() -> None:
     plain = csr_of_lists(TRUTH, 5)
     soft = csr_of_lists(TRUTH, 5)
     soft.data[:] = [0.1, 7.0, 0.5, 2.0, 1e-9]
-    expected = evaluate(top_of(RANKED, 3), plain, inverse_propensity=q)
-    assert evaluate(top_of(RANKED, 3), soft, inverse_propensity=q) == expected
+    expected = metrics_of(top_of(RANKED, 3), plain, inverse_propensity=q)
+    assert metrics_of(top_of(RANKED, 3), soft, inverse_propensity=q) == expected
 
 
 def test_a_stored_zero_is_not_relevant() -> None:
     truth = csr_of_lists(TRUTH, 5)
     truth.data[0] = 0  # document 0 keeps label 1 only
-    assert evaluate(top_of(RANKED, 3), truth) == evaluate(top_of(RANKED, 3), csr_of_lists([[1], *TRUTH[1:]], 5))
+    assert metrics_of(top_of(RANKED, 3), truth) == metrics_of(top_of(RANKED, 3), csr_of_lists([[1], *TRUTH[1:]], 5))
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
 def test_sparse_arrays_and_matrices_unsorted_or_with_a_pair_twice(kind: type) -> None:
     truth = kind((np.ones(6, np.float32), np.array([1, 0, 4, 2, 1, 2]), np.array([0, 2, 6, 6])), shape=(3, 5))
-    assert evaluate(top_of(RANKED, 3), truth) == evaluate(top_of(RANKED, 3), csr_of_lists(TRUTH, 5))
+    assert metrics_of(top_of(RANKED, 3), truth) == metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5))
 
 
 def test_an_empty_place_is_a_miss_and_never_a_label() -> None:
     truth = csr_of_lists([[4], [0]], 5)  # were -1 read as a label, it would be label 4 of a neighbouring row
-    metrics = evaluate(top_of([[], [0]], 2), truth, ks=(1, 2, 5))
+    metrics = metrics_of(top_of([[], [0]], 2), truth, ks=(1, 2, 5))
     assert metrics["P@1"] == 50
     assert metrics["P@2"] == 25
     assert metrics["P@5"] == 10
     assert metrics["R@5"] == 50
-    assert evaluate(top_of([[], []], 0), truth, ks=(1,)) == dict.fromkeys(["P@1", "nDCG@1", "R@1", "C@1"], 0.0)
+    assert metrics_of(top_of([[], []], 0), truth, ks=(1,)) == dict.fromkeys(["P@1", "nDCG@1", "R@1", "C@1"], 0.0)
 
 
 def test_psp_is_a_ratio_of_sums_and_not_a_mean_of_ratios() -> None:
     q = np.array([1.0, 9.0])
-    metrics = evaluate(top_of([[0], [0]], 1), csr_of_lists([[0], [1]], 2), ks=(1,), inverse_propensity=q)
+    metrics = metrics_of(top_of([[0], [0]], 1), csr_of_lists([[0], [1]], 2), ks=(1,), inverse_propensity=q)
     assert metrics["PSP@1"] == pytest.approx(10)  # (1 + 0) / (1 + 9), and not the mean of 100 and 0
 
 
 def test_a_perfect_ranking_by_weight_has_psp_and_psndcg_100_at_every_k() -> None:
     _, truth, _, q = random_case(3)
     ranked = [sorted(labels, key=lambda label: -q[label]) for labels in truth]
-    metrics = evaluate(top_of(ranked, 8), csr_of_lists(truth, len(q)), ks=(1, 3, 8), inverse_propensity=q)
+    metrics = metrics_of(top_of(ranked, 8), csr_of_lists(truth, len(q)), ks=(1, 3, 8), inverse_propensity=q)
     assert [metrics[f"{name}@{k}"] for name in ("PSP", "PSnDCG") for k in (1, 3, 8)] == pytest.approx([100] * 6)
     assert metrics["C@8"] == 100
 
 
 def test_without_propensities_there_is_no_psp() -> None:
-    assert list(evaluate(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(2,))) == ["P@2", "nDCG@2", "R@2", "C@2"]
+    assert list(metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(2,))) == ["P@2", "nDCG@2", "R@2", "C@2"]
 
 
 @pytest.mark.parametrize("step", [1, 2, 7])
 def test_blocks_do_not_change_the_places(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _, truth, top, _ = random_case(5)
     whole = place(top, csr_of_lists(truth, 37))
-    monkeypatch.setattr("longtail.evaluate.metrics._BLOCK", step * top.k)
+    monkeypatch.setattr("longtail.metrics.places._BLOCK", step * top.k)
     np.testing.assert_array_equal(place(top, csr_of_lists(truth, 37)).places, whole.places)
 
 
@@ -201,18 +202,18 @@ def test_blocks_do_not_change_the_places(step: int, monkeypatch: pytest.MonkeyPa
 )
 def test_rankings_and_truths_that_disagree(ranked: list[list[int]], truth: list[list[int]], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        evaluate(top_of(ranked, 1), csr_of_lists(truth, 5))
+        metrics_of(top_of(ranked, 1), csr_of_lists(truth, 5))
 
 
 @pytest.mark.parametrize("ks", [(), (0,), (3, -1)])
 def test_cut_offs_that_mean_nothing(ks: tuple[int, ...]) -> None:
     with pytest.raises(BadInput, match="cut-offs of at least 1"):
-        evaluate(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=ks)
+        metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=ks)
 
 
 def test_weights_of_another_data_set() -> None:
     with pytest.raises(BadInput, match=r"each of 5 labels, found shape \(6,\)"):
-        evaluate(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), inverse_propensity=np.ones(6))
+        metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), inverse_propensity=np.ones(6))
 
 
 def test_28000_rows_with_everything_take_less_than_3_seconds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -265,8 +266,10 @@ def test_an_oracle_on_a_real_test_set_with_and_without_its_filter(
     at = np.arange(both.nnz) - both.indptr[rows]
     ids, scores = np.full((len(counts), width), -1), np.zeros((len(counts), width), np.float32)
     ids[rows, at], scores[rows, at] = both.indices, both.data
-    unfiltered = evaluate(rank(ids, scores, 5), truth, inverse_propensity=np.ones(truth.shape[1]))
-    kept = evaluate(rank(np.where(scores == 2, -1, ids), scores, 5), truth, inverse_propensity=np.ones(truth.shape[1]))
+    unfiltered = metrics_of(rank(ids, scores, 5), truth, inverse_propensity=np.ones(truth.shape[1]))
+    kept = metrics_of(
+        rank(np.where(scores == 2, -1, ids), scores, 5), truth, inverse_propensity=np.ones(truth.shape[1])
+    )
     assert unfiltered["P@1"] == pytest.approx(100 * (1 - 38_808 / 134_835))
     assert kept["P@1"] == kept["nDCG@5"] == kept["PSP@3"] == pytest.approx(100)
     assert kept["P@5"] == pytest.approx(20 * np.minimum(counts, 5).mean())

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
-from longtail.evaluate.propensity import inverse_propensity, label_frequency, log_odds
+from longtail.metrics.propensity import inverse_propensity, label_frequency, log_odds
 
 TRAIN = [[0, 1], [0], [0, 2], [], [1]]
 

@@ -14,10 +14,11 @@ from rich.table import Table
 from longtail.data.dataset import Propensity
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.evaluate.bins import Bins
-from longtail.evaluate.intervals import Interval, intervals
-from longtail.evaluate.metrics import place, score
-from longtail.evaluate.propensity import inverse_propensity
+from longtail.metrics.bins import Bins
+from longtail.metrics.intervals import Interval, intervals
+from longtail.metrics.places import place
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import score
 from longtail.topk import Float64Array, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
@@ -128,7 +129,7 @@ def show(report: Report, console: Console) -> None:
 
 
 def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metric: str) -> Table:
-    """One metric of `longtail.evaluate.bins.by_bin` ("P@5", "R@5") as a table: bins down, score kinds across."""
+    """One metric of `longtail.metrics.bins.by_bin` ("P@5", "R@5") as a table: bins down, score kinds across."""
     table = Table("bin", box=SIMPLE_HEAD, pad_edge=False)
     for header in ("labels", "train rows\na label", *(f"{kind} {metric}" for kind in kinds)):
         table.add_column(header, justify="right")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from longtail.data.sparse import csr_of_lists
-from longtail.evaluate.bins import by_bin, label_bins
-from longtail.evaluate.metrics import evaluate, place
-from longtail.evaluate.propensity import label_frequency
+from longtail.metrics.bins import by_bin, label_bins
+from longtail.metrics.places import place
+from longtail.metrics.propensity import label_frequency
+from longtail.metrics.ranking import metrics_of
 from longtail.topk import TopK
 
 
@@ -65,7 +66,7 @@ def test_contributions_sum_to_the_metric_and_recall_is_over_pairs() -> None:
     train = csr_of_lists(train_of((40 - np.arange(L)).clip(0).tolist()), L)
     ids = np.argsort(generator.random((n, L)), axis=1)[:, :7]
     top, bins = TopK(ids, np.zeros((n, 7), np.float32)), label_bins(train)
-    scores, metrics = by_bin(place(top, truth), bins, ks=ks), evaluate(top, truth, ks=ks)
+    scores, metrics = by_bin(place(top, truth), bins, ks=ks), metrics_of(top, truth, ks=ks)
     for k in ks:
         assert scores[f"P@{k}"].sum() == pytest.approx(metrics[f"P@{k}"])
         for b in range(6):

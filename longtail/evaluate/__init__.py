@@ -1,1 +1,0 @@
-"""How good: metrics of ranked labels, propensities, label-frequency bins, intervals and the printed report."""
