@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
     from longtail.model import Bundle, Model, load
+    from longtail.model.evaluation import evaluate
     from longtail.topk import Prediction
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "load", "recipes"]
+__all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "evaluate", "load", "recipes"]
 
 _HOMES = {
     "Bundle": "longtail.model",
@@ -21,6 +22,7 @@ _HOMES = {
     "LongtailError": "longtail.errors",
     "Model": "longtail.model",
     "Prediction": "longtail.topk",
+    "evaluate": "longtail.model.evaluation",
     "load": "longtail.model",
 }
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +17,7 @@ ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "files", "devices", "options"},
     *({room} for room in ("data", "text", "transforms", "search", "batches", "losses", "modules", "train", "metrics")),
     *({room} for room in ("model", "stages", "recipes", "testing")),
-    {"report", "compare"},
-    *({room} for room in ("serve", "cli", "__main__")),
+    *({room} for room in ("report", "compare", "serve", "cli", "__main__")),
 )
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}
 WITHOUT_TEST_SPLIT = {"transforms", "batches", "losses", "modules", "train", "stages", "recipes"}
@@ -131,6 +132,15 @@ def test_files_and_functions_are_short(name: str) -> None:
     assert len(FILES[name].splitlines()) <= FILE_LINES
     if room(name) not in {"recipes", "stages"}:  # a recipe is a page
         assert long_functions(FILES[name]) == []
+
+
+@pytest.mark.parametrize("module", ["longtail.cli.predict", "longtail.cli.evaluate", "longtail.report.compose"])
+def test_the_core_verbs_need_no_server_and_no_comparison(module: str) -> None:
+    program = f"import sys, {module}; print(*(name for name in sys.modules if name.startswith('longtail.')))"
+    done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    loaded = {name.split(".")[1] for name in done.stdout.split()}
+    assert "model" in loaded
+    assert not loaded & {"serve", "compare"}
 
 
 def test_one_place_takes_the_step() -> None:

@@ -10,11 +10,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from longtail.compare.compare import compare as run
-from longtail.compare.methods import Method, short_names
+from longtail.compare.comparison import compare as run
+from longtail.compare.methods import Method
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import seconds_of
-from longtail.report.tables import summary, unfinished
+from longtail.report.names import short_names
+from longtail.report.selection import unfinished
+from longtail.report.terminal import summary
 
 
 def compare(

@@ -5,25 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.console import Console
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.run_folder import RunFolder, data_of
-from longtail.compare.jobs import DEPTH, rank_all
-from longtail.compare.report import report_of_run
 from longtail.data.dataset import Dataset
 from longtail.data.filters import proposed_pairs
 from longtail.data.io.formats import read_sparse
-from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.files import replacing, write_json
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.ranking import metrics_of
-from longtail.metrics.summary import as_json, bin_table, measure, show
+from longtail.metrics.summary import bin_table
 from longtail.model import Bundle, Model, load
+from longtail.model.evaluation import evaluate as measured
+from longtail.model.evaluation import must_have_test
 from longtail.topk import FloatArray, IntArray
 from longtail.train.progress import settings_of
 
@@ -47,47 +45,36 @@ def evaluate(
 ) -> None:
     """Measure a trained run on the test split of its data set."""
     ks = _cut_offs(k)
-    bundle = load(run, device=device)
+    model = load(run, device=device)
     folder = data_of(run, settings_of(run), data)
-    dataset = Dataset.read(folder, fields=bundle.fields)
-    if dataset.test is None:
-        raise BadInput(dataset.name, "expected a test split, found none", remedy="longtail data split cuts one")
-    if len(dataset.labels) != len(bundle.labels):
-        problem = f"expected the {len(bundle.labels)} labels of the model, found {len(dataset.labels)}"
-        raise BadInput(dataset.name, problem, remedy="give the data set that the run was trained on")
-    links = None if oracle_links is None else _links(oracle_links, bundle, len(dataset.test))
-    vectors, tops, milliseconds = rank_all(bundle, dataset.test, max(*ks, DEPTH if report else 1), links)
-    measured = measure(
-        tops,
-        dataset.test.targets,
-        dataset.train.targets,
-        dataset.propensity,
-        headline=bundle.kinds[-1],
-        ks=ks,
-        generator=np.random.default_rng(0) if intervals else None,
-    )
+    dataset = Dataset.read(folder, fields=model.fields)
+    test = must_have_test(dataset)
+    links = None if oracle_links is None else _links(oracle_links, model, len(test))
+    found = measured(model, dataset, ks=ks, intervals=intervals, links=links)
     console = Console()
-    show(measured, console)
+    console.print(found)
     if bins:
         of_label = label_bins(dataset.train.targets)
-        kinds = {kind: by_bin(place(top, dataset.test.targets), of_label, ks=ks) for kind, top in tops.items()}
+        kinds = {kind: by_bin(place(top, test.targets), of_label, ks=ks) for kind, top in found.ranked.tops.items()}
         console.print(bin_table(of_label, kinds, f"R@{max(ks)}"))
-    if dataset.test.filtered is None:
-        _show_both_ways(bundle, vectors, dataset, dataset.test, console)
+    if test.filtered is None:
+        _show_both_ways(model, found.ranked.vectors, dataset, console)
     if json_file is not None:
-        write_json(json_file, as_json(measured))
+        write_json(json_file, found.as_dict())
     if report is not None:
+        from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
+
         with replacing(report / "report.html") as path:
-            page = report_of_run(run, dataset, tops, milliseconds, data=folder)
-            path.write_text(page, encoding="utf-8")
+            path.write_text(report_of_run(run, dataset, found.ranked, data=folder), encoding="utf-8")
         console.print(f"The report is in {report / 'report.html'}.", highlight=False)
 
 
-def _show_both_ways(bundle: Model, vectors: FloatArray, dataset: Dataset, test: Split, console: Console) -> None:
+def _show_both_ways(model: Model, vectors: FloatArray, dataset: Dataset, console: Console) -> None:
     """Without a filter file, say what a filter of the identity and reciprocal pairs would change, if there are any."""
+    test = must_have_test(dataset)
     pairs = proposed_pairs(test, dataset.train, dataset.labels)
     if pairs.nnz:
-        tops = [bundle.search(vectors, 1, exclude=exclude) for exclude in (None, pairs)]
+        tops = [model.search(vectors, 1, exclude=exclude) for exclude in (None, pairs)]
         plain, filtered = (metrics_of(top, test.targets, ks=[1])["P@1"] for top in tops)
         console.print(
             f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "
@@ -98,11 +85,11 @@ def _show_both_ways(bundle: Model, vectors: FloatArray, dataset: Dataset, test: 
         )
 
 
-def _links(path: Path, bundle: Model, documents: int) -> IntArray:
+def _links(path: Path, model: Model, documents: int) -> IntArray:
     """The nodes of test documents in a file, the heaviest `ORACLE` of each, for a model that enriches documents."""
-    if not isinstance(bundle, Bundle) or bundle.linked is None:
-        raise BadInput("--oracle-links", f"{bundle.recipe} links no documents", remedy="train oak, or leave it out")
-    edges, expected = read_sparse(path, what="node id"), (documents, len(bundle.linked.linker.labels))
+    if not isinstance(model, Bundle) or model.linked is None:
+        raise BadInput("oracle_links", f"{model.recipe} links no documents", remedy="train oak, or leave it out")
+    edges, expected = read_sparse(path, what="node id"), (documents, len(model.linked.linker.labels))
     if edges.shape != expected:
         problem = f"expected (test documents, nodes) {expected}, found {edges.shape}"
         raise BadInput(path, problem, line=1, remedy="give the links of the test split to the graph of the model")
@@ -115,5 +102,7 @@ def _cut_offs(text: str) -> list[int]:
     except ValueError:
         ks = []
     if not ks or ks[0] < 1:
-        raise BadInput("--k", f"expected whole numbers above 0 with commas, found {text}", remedy="try --k 1,3,5")
+        raise BadInput(
+            "k", f"expected whole numbers above 0 with commas, found {text}", remedy="give for example 1,3,5"
+        )
     return ks

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, prepare, program
 from longtail.compare.peers import PEERS
-from longtail.compare.processes import COST, Process
+from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.files import replacing, write_json
-from longtail.model import Model, load
-from longtail.topk import FloatArray, IntArray, TopK
-from longtail.train.cost import Cost, read_cost
-
-DEPTH = 10  # labels kept of each test document
+from longtail.model import load
+from longtail.model.evaluation import DEPTH, must_have_test, rank_test
+from longtail.recipes import RECIPES
+from longtail.report.commands import defaults_of, train_command, typed
+from longtail.report.outcome import Outcome, model_bytes, read_log
+from longtail.topk import TopK
+from longtail.train.cost import COST, Cost, read_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,7 @@ class Job:
         if self.method.peer:
             seeds = ["--seeds", str(self.seed + 1)]
             return ["compare", str(self.data), self.method.text, "--out", str(self.folder.parents[2]), *seeds]
-        given = [*self.method.options(), "--seed", str(self.seed)]
-        return ["train", self.method.recipe, str(self.data), "--out", str(self.folder), *given]
+        return train_command(self.method.recipe, self.method.arguments, self.seed, self.data, self.folder)
 
     def trained(self) -> bool:
         """Whether its model is there."""
@@ -61,29 +59,6 @@ class Job:
     def done(self) -> bool:
         """Whether what it predicts is there; its model need not be any more."""
         return (self.folder / "prediction.json").exists()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a finished run left.
-
-    Attributes:
-        tops: (n, K) ranked labels of the test documents by score kind, the best kind last, filtered pairs left out.
-        milliseconds: a test document, from text to labels, by score kind.
-        model_bytes: size of the model's files.
-        cost: of training.
-        batch: documents of a batch, and None where the recipe has no such argument.
-        pool: labels of a batch's pool, on average over the first epoch; None where the log has none.
-        settings: what ``run.json`` says.
-    """
-
-    tops: Mapping[str, TopK]
-    milliseconds: Mapping[str, float]
-    model_bytes: int
-    cost: Cost
-    batch: int | None
-    pool: float | None
-    settings: Mapping[str, Any]
 
 
 def train(job: Job, *, process: Process) -> None:
@@ -121,8 +96,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         OverBudget: it was stopped.
         LongtailError: it failed.
     """
-    test = dataset.test
-    assert test is not None
+    test = must_have_test(dataset)
     peer = PEERS[job.method.recipe](**job.method.arguments, **({"seed": job.seed} if job.method.random else {}))
     for part in ("given", "model"):
         shutil.rmtree(job.folder / part, ignore_errors=True)
@@ -162,7 +136,8 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
     settings = json.loads(path.read_text(encoding="utf-8"))
     seed = {"seed": job.seed} if job.method.random else {}
     wanted = {"recipe": job.method.recipe, **seed, **job.method.arguments}
-    found = {"recipe": settings["recipe"], **settings["arguments"]}
+    defaults = defaults_of(RECIPES.get(job.method.recipe) or PEERS[job.method.recipe])
+    found = {**defaults, "recipe": settings["recipe"], **settings["arguments"]}  # older runs may lack an argument
     for name, value in wanted.items():
         if found[name] != value:
             problem = f"the run was made with {name} {found[name]}, asked for now is {value}"
@@ -171,45 +146,9 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
         raise BadInput(path, f"the run was made with other data than {job.data}", remedy="compare into another folder")
 
 
-class Ranked(NamedTuple):
-    """Test documents ranked by every score kind of a model.
-
-    Attributes:
-        vectors: of the n documents, from `Model.encode`.
-        tops: (n, K) rankings by score kind, the best kind last, filtered pairs left out.
-        milliseconds: a document, from text to labels, by score kind.
-    """
-
-    vectors: FloatArray
-    tops: Mapping[str, TopK]
-    milliseconds: Mapping[str, float]
-
-
-def rank_all(bundle: Model, test: Split, k: int, links: IntArray | None = None) -> Ranked:
-    """Rank labels for the test documents by every score kind, and take the time.
-
-    Args:
-        bundle: ranks.
-        test: n documents.
-        k: labels of each.
-        links: (n, K) the nodes of each, for a model with a linker; those that it finds if left out.
-    """
-    bundle.encode(test.documents.take(np.arange(1)))  # what is done once is not in the time
-    start = time.perf_counter()
-    vectors = bundle.encode(test.documents, links)
-    encoding = time.perf_counter() - start
-    tops, seconds = {}, {}
-    for kind in bundle.kinds:
-        bundle.search(vectors[:1], k, kind=kind)
-        start = time.perf_counter()
-        tops[kind] = bundle.search(vectors, k, kind=kind, exclude=test.filtered)
-        seconds[kind] = encoding + time.perf_counter() - start
-    return Ranked(vectors, tops, {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()})
-
-
 def predict(job: Job, test: Split) -> None:
     """Rank labels for the test documents with the model of a run, and keep that in the run's folder."""
-    ranked = rank_all(load(job.folder), test, DEPTH)
+    ranked = rank_test(load(job.folder), test)
     _keep(job, ranked.tops, ranked.milliseconds)
 
 
@@ -227,43 +166,11 @@ def outcome(job: Job) -> Outcome:
     said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
-    size = said["model_bytes"] if "model_bytes" in said else model_bytes(job.folder)  # earlier comparisons have none
-    return outcome_of(job.folder, tops, said["milliseconds"], size)
-
-
-def model_bytes(folder: Path) -> int:
-    """The size of the files of a run's model."""
-    return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
-
-
-def outcome_of(folder: Path, tops: Mapping[str, TopK], milliseconds: Mapping[str, float], size: int) -> Outcome:
-    """What a trained run left, with its rankings, their time and the size of its model, as in `Outcome`."""
-    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    log = read_log(folder)
-    return Outcome(
-        tops=tops,
-        milliseconds=milliseconds,
-        model_bytes=size,
-        cost=read_cost(folder / COST),
-        batch=settings["arguments"].get("batch"),
-        pool=next((line["pool"] for line in log if "pool" in line), None),
-        settings=settings,
-    )
-
-
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; none where it keeps none."""
-    path = folder / "metrics.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]  # else it was cut off
+    size = said.get("model_bytes")  # earlier comparisons have none
+    return Outcome.of(job.folder, tops, said["milliseconds"], seed=job.seed, command=typed(job.command), size=size)
 
 
 def reached(folder: Path) -> str:
     """How far a run came that was stopped, as a clause; empty where it has not ended an epoch."""
     ended = [line for line in read_log(folder) if "terms" in line]
     return f", after epoch {ended[-1]['epoch']} of the stage {ended[-1]['stage']}" if ended else ""
-
-
-def written(command: list[str]) -> str:
-    """A command as it is typed."""
-    return shlex.join(["longtail", *command])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -13,9 +13,9 @@ from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
 from longtail.options import options_of
 from longtail.recipes import RECIPES
+from longtail.report.commands import text_of
 from longtail.stages.recipe import options_class
 
-SHORT = 24  # letters of a name that fits into a figure
 _SET_BY_COMPARE = ("dataset", "out", "seed")
 _KNOWN: Mapping[str, Callable[..., Any]] = {**RECIPES, **PEERS}
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -90,7 +90,7 @@ class Method:
     @property
     def text(self) -> str:
         """What `parse` reads as this method."""
-        given = ",".join(f"{name}={_text(value)}" for name, value in self.arguments.items())
+        given = ",".join(f"{name}={text_of(value)}" for name, value in self.arguments.items())
         text = f"{self.recipe}:{given}" if given else self.recipe
         return text if text == self.label else f"{self.label}={text}"
 
@@ -109,22 +109,6 @@ class Method:
         """Its label as the name of a folder."""
         return re.sub(r"[^\w=.,+-]+", "_", self.label)
 
-    def options(self) -> list[str]:
-        """Its arguments as options of ``longtail train``."""
-        options = []
-        for name, value in self.arguments.items():
-            option = name.replace("_", "-")
-            if isinstance(value, bool):
-                options.append(f"--{option}" if value else f"--no-{option}")
-            else:
-                options += [f"--{option}", _text(value)]
-        return options
-
-
-def _text(value: Any) -> str:
-    """A value as it is written."""
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-
 
 def _value(where: str, name: str, text: str, hint: Any) -> Any:
     """The value of an argument, of the type that the recipe asks for."""
@@ -137,24 +121,6 @@ def _value(where: str, name: str, text: str, hint: Any) -> Any:
     except (ValueError, KeyError):
         problem = f"expected {kind.__name__} for {name}, found {text!r}"
         raise BadInput(where, problem, remedy="mend the value") from None
-
-
-def short_names(labels: Iterable[str]) -> dict[str, str]:
-    """What methods are called in a figure or a terminal: the label or, where it is long, what is before the arguments.
-
-    Args:
-        labels: of the methods, all different; so are the names.
-    """
-    names = {label: label for label in labels}
-    for label in names:
-        if len(label) > SHORT:
-            stem, number = label.partition(":")[0][: SHORT - 3], 1
-            name = stem
-            while name in names.values():
-                number += 1
-                name = f"{stem} {number}"
-            names[label] = name
-    return names
 
 
 def distinct(methods: Sequence[Method]) -> None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from longtail.errors import BadInput, LongtailError
 from longtail.files import write_json
-from longtail.train.cost import read_cost
+from longtail.train.cost import COST, read_cost
 
-COST = "cost.json"
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 

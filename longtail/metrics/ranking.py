@@ -32,7 +32,8 @@ class Metric:
         differences: those in the table of differences to the baseline.
         summary: those in the summary for a terminal.
         cost: those that are drawn against training time and model size; a page has room for two.
-        card: the cut-off at which the page says who is best, and what being best means; None for no card.
+        card: those for which the page says who is best.
+        best: what being best means there.
     """
 
     of: Callable[[Placed, int], Ratio]
@@ -42,7 +43,8 @@ class Metric:
     differences: Sequence[int] = ()
     summary: Sequence[int] = ()
     cost: Sequence[int] = ()
-    card: tuple[int, str] | None = None
+    card: Sequence[int] = ()
+    best: str = ""
 
 
 def precision(pairs: Placed, k: int) -> Ratio:
@@ -97,7 +99,8 @@ METRICS: dict[str, Metric] = {  # in the order in which they are shown
         differences=(1, 5),
         summary=(1, 5),
         cost=(1,),
-        card=(1, "first is right"),
+        card=(1,),
+        best="first is right",
     ),
     "nDCG": Metric(ndcg, "discounted gain: a hit is worth more at a better place", differences=(5,)),
     "PSP": Metric(
@@ -107,7 +110,8 @@ METRICS: dict[str, Metric] = {  # in the order in which they are shown
         differences=(1, 5),
         summary=(1,),
         cost=(1,),
-        card=(5, "tail-weighted"),
+        card=(5,),
+        best="tail-weighted",
     ),
     "PSnDCG": Metric(
         psndcg, "propensity-scored nDCG: rare labels and better places are worth more", weighted=True, table=()
@@ -118,14 +122,16 @@ METRICS: dict[str, Metric] = {  # in the order in which they are shown
         differences=(5,),
         summary=(5,),
         cost=(5,),
-        card=(5, "true labels found"),
+        card=(5,),
+        best="true labels found",
     ),
     "C": Metric(
         coverage,
         "coverage: the share of the distinct true labels that are a hit for some document",
         differences=(5,),
         summary=(5,),
-        card=(5, "distinct labels found"),
+        card=(5,),
+        best="distinct labels found",
     ),
 }
 
@@ -146,6 +152,16 @@ def metric_of(name: str) -> Metric:
     return METRICS[name.partition("@")[0]]
 
 
+def must_be_cut_offs(ks: Sequence[int]) -> None:
+    """Refuse cut-offs that mean nothing.
+
+    Raises:
+        BadInput: there is none, or one below 1.
+    """
+    if not ks or min(ks) < 1:
+        raise BadInput("k", f"expected cut-offs of at least 1, found {list(ks)}", remedy="give for example 1,3,5")
+
+
 def score(pairs: Placed, *, ks: Sequence[int] = KS, inverse_propensity: Float64Array | None = None) -> dict[str, Ratio]:
     """Every metric of `METRICS`, document by document.
 
@@ -160,8 +176,7 @@ def score(pairs: Placed, *, ks: Sequence[int] = KS, inverse_propensity: Float64A
     Raises:
         BadInput: no cut-off or one below 1, or weights that are not (L,).
     """
-    if not ks or min(ks) < 1:
-        raise BadInput("k", f"expected cut-offs of at least 1, found {list(ks)}", remedy="give for example 1,3,5")
+    must_be_cut_offs(ks)
     weighted = inverse_propensity is not None
     pairs = pairs if inverse_propensity is None else pairs.weighted(inverse_propensity)
     rows = {name: metric for name, metric in METRICS.items() if weighted or not metric.weighted}

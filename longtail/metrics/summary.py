@@ -1,15 +1,17 @@
-"""The metrics of a model's score kinds: measured, as JSON, and as tables for a terminal."""
+"""The metrics of a model's score kinds: measured, as a value that prints as a table, and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from longtail.data.dataset import Propensity
 from longtail.data.sparse import CSR
@@ -18,22 +20,39 @@ from longtail.metrics.bins import Bins
 from longtail.metrics.intervals import Interval, intervals
 from longtail.metrics.places import place
 from longtail.metrics.propensity import inverse_propensity
-from longtail.metrics.ranking import score
-from longtail.topk import Float64Array, TopK
+from longtail.metrics.ranking import KS, metric_of, score
+from longtail.topk import Float64Array, FloatArray, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
+_WIDTH = 100  # columns of an evaluation as a string
+
+
+class Ranked(NamedTuple):
+    """Test documents ranked by every score kind of a model.
+
+    Attributes:
+        vectors: float32 of the n documents, one row each, as the model encodes them.
+        tops: (n, K) rankings by score kind, the best kind last, filtered pairs left out.
+        milliseconds: a document, from text to labels, by score kind, where all of them are ranked at once: the
+            throughput upside down, and not the latency of a single one.
+    """
+
+    vectors: FloatArray
+    tops: Mapping[str, TopK]
+    milliseconds: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """The metrics of every score kind of a model (encoder, classifier, fused) on one test set.
+class Evaluation:
+    """The metrics of every score kind of a model (encoder, classifier, fused) on one test set; it prints as a table.
 
     Attributes:
         n: test documents.
         N: training documents, which the propensities depend on.
-        propensity: A and B of the PSP, or None where the data set has none: no PSP is in the report then.
-        kinds: metrics in percent by score kind.
+        propensity: A and B of the PSP, or None where the data set has none: it has no PSP then.
+        kinds: metrics in percent by score kind: ``kinds["fused"]["P@1"]``.
         headline: the kind that predictions use.
+        ranked: the rankings that were measured, with the documents' vectors and the time that they took.
         intervals: 95 % intervals by score kind; empty where none were drawn.
 
     Raises:
@@ -45,87 +64,98 @@ class Report:
     propensity: Propensity | None
     kinds: Mapping[str, Mapping[str, float]]
     headline: str
+    ranked: Ranked = field(repr=False, compare=False)
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
             raise ValueError(f"headline {self.headline} is none of the kinds {', '.join(self.kinds)}")
         names = {name for metrics in self.kinds.values() for name in metrics}
-        if self.propensity is None and any(map(_is_propensity_scored, names)):
+        if self.propensity is None and any(metric_of(name).weighted for name in names):
             raise BadInput(
                 "dataset.json",
                 "a PSP means nothing without its constants, and A and B are missing",
                 remedy='add "propensity": {"A": ..., "B": ...}, the values that results are to be compared under',
             )
 
+    def as_dict(self) -> dict[str, Any]:
+        """What ``longtail evaluate --json`` writes.
+
+        ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
+        the data set has none. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn.
+        """
+        order = sorted(self.kinds, key=lambda kind: kind != self.headline)
+        constants = self.propensity
+        content: dict[str, Any] = {
+            "n": self.n,
+            "A": None if constants is None else constants.A,
+            "B": None if constants is None else constants.B,
+            "N": self.N,
+            "kinds": {kind: dict(self.kinds[kind]) for kind in order},
+        }
+        if self.intervals:
+            drawn = self.intervals
+            content["intervals"] = {
+                kind: {name: [it.low, it.high] for name, it in drawn[kind].items()} for kind in order
+            }
+        return content
+
+    def __str__(self) -> str:
+        console = Console(file=io.StringIO(), width=_WIDTH, color_system=None)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
+        full = _table(self, with_intervals=bool(self.intervals))
+        fits = console.measure(full, options=options.update_width(_UNLIMITED)).maximum <= options.max_width
+        lines = [f"{self.n:,} test documents, in percent; * marks {self.headline}, which predictions use."]
+        if self.intervals and fits:
+            lines.append("± is half the width of the 95 % bootstrap interval.")
+        elif self.intervals:
+            lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
+        if self.propensity is None:
+            lines.append("No PSP: dataset.json gives no propensity constants A and B.")
+        yield full if fits else _table(self, with_intervals=False)
+        yield Text("\n".join(lines))
+
 
 def measure(
-    tops: Mapping[str, TopK],
+    ranked: Ranked,
     truth: CSR,
     train: CSR,
     propensity: Propensity | None,
     *,
     headline: str,
-    ks: Sequence[int] = (1, 3, 5),
+    ks: Sequence[int] = KS,
     generator: np.random.Generator | None = None,
-) -> Report:
-    """Evaluate every score kind of a model on the same test set.
+) -> Evaluation:
+    """Measure every score kind of a model on the same test set.
 
     Args:
-        tops: (n, K) ranked labels by score kind, filtered pairs left out.
+        ranked: n test documents, filtered pairs left out.
         truth: (n, L) relevant labels.
         train: (N, L) labels of the original training documents, for the propensities.
         propensity: constants of the data set; without them there is no PSP.
         headline: the kind that predictions use.
         ks: cut-offs.
         generator: draws bootstrap intervals where it is given; every kind is judged on draws of its own.
+
+    Raises:
+        BadInput: as `longtail.metrics.places.place` and `longtail.metrics.ranking.score` do.
     """
     weights = None if propensity is None else inverse_propensity(train, propensity.A, propensity.B)
-    scores = {kind: score(place(top, truth), ks=ks, inverse_propensity=weights) for kind, top in tops.items()}
-    return Report(
+    scores = {kind: score(place(top, truth), ks=ks, inverse_propensity=weights) for kind, top in ranked.tops.items()}
+    return Evaluation(
         n=truth.shape[0],
         N=train.shape[0],
         propensity=propensity,
         kinds={kind: {name: ratio.value for name, ratio in ratios.items()} for kind, ratios in scores.items()},
         headline=headline,
+        ranked=ranked,
         intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
     )
-
-
-def as_json(report: Report) -> dict[str, Any]:
-    """``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first.
-
-    A and B are null where the data set has none. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals
-    were drawn.
-    """
-    order = sorted(report.kinds, key=lambda kind: kind != report.headline)
-    constants = report.propensity
-    content: dict[str, Any] = {
-        "n": report.n,
-        "A": None if constants is None else constants.A,
-        "B": None if constants is None else constants.B,
-        "N": report.N,
-        "kinds": {kind: dict(report.kinds[kind]) for kind in order},
-    }
-    if report.intervals:
-        drawn = report.intervals
-        content["intervals"] = {kind: {name: [it.low, it.high] for name, it in drawn[kind].items()} for kind in order}
-    return content
-
-
-def show(report: Report, console: Console) -> None:
-    """Print a report: metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
-    full = _table(report, with_intervals=bool(report.intervals))
-    fits = console.measure(full, options=console.options.update_width(_UNLIMITED)).maximum <= console.width
-    lines = [f"{report.n:,} test documents, in percent; * marks {report.headline}, which predictions use."]
-    if report.intervals and fits:
-        lines.append("± is half the width of the 95 % bootstrap interval.")
-    elif report.intervals:
-        lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
-    if report.propensity is None:
-        lines.append("No PSP: dataset.json gives no propensity constants A and B.")
-    console.print(full if fits else _table(report, with_intervals=False))
-    console.print("\n".join(lines), highlight=False)
 
 
 def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metric: str) -> Table:
@@ -139,31 +169,27 @@ def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metri
     return table
 
 
-def _is_propensity_scored(name: str) -> bool:
-    return name.startswith("PS")
-
-
-def _table(report: Report, *, with_intervals: bool) -> Table:
+def _table(evaluation: Evaluation, *, with_intervals: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
-    for kind in report.kinds:
-        marked = kind == report.headline
+    for kind in evaluation.kinds:
+        marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    constants = report.propensity
+    constants = evaluation.propensity
     if constants is not None:
         table.add_column()
-    names = list(report.kinds[report.headline])
+    names = list(evaluation.kinds[evaluation.headline])
     for name, following in zip(names, [*names[1:], ""], strict=True):
-        cells = [_cell(report, kind, name, with_intervals=with_intervals) for kind in report.kinds]
-        if constants is not None and _is_propensity_scored(name):
-            cells.append(f"A {constants.A:g}, B {constants.B:g}, N {report.N:,}")
+        cells = [_cell(evaluation, kind, name, with_intervals=with_intervals) for kind in evaluation.kinds]
+        if constants is not None and metric_of(name).weighted:
+            cells.append(f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}")
         table.add_row(name, *cells, end_section=name.partition("@")[0] != following.partition("@")[0])
     return table
 
 
-def _cell(report: Report, kind: str, name: str, *, with_intervals: bool) -> str:
-    value = f"{report.kinds[kind][name]:.2f}"
+def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool) -> str:
+    value = f"{evaluation.kinds[kind][name]:.2f}"
     if not with_intervals:
         return value
-    drawn = report.intervals[kind][name]
+    drawn = evaluation.intervals[kind][name]
     return f"{value} ±{(drawn.high - drawn.low) / 2:.2f}"

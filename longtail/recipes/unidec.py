@@ -14,8 +14,8 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
-from longtail.metrics.propensity import log_odds
 from longtail.losses import LOSSES, loss_named
+from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
 from longtail.modules.heads import TwoHeads

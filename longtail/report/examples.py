@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from longtail.compare.results import Judge
 from longtail.data.texts import Texts
 from longtail.metrics.propensity import label_frequency
+from longtail.report.judge import Judge
 from longtail.topk import Float64Array, IntArray, TopK
 
 SHOWN = 5  # labels of a ranking
-_METRIC = "nDCG@5"
+QUALITY = "nDCG@5"  # by which one method is ahead of another on a document
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class MethodRanking:
     """What is shown of a method.
 
     Attributes:
@@ -33,13 +33,13 @@ class Ranked:
     quality: Float64Array
 
 
-def wins(methods: Sequence[Ranked]) -> list[list[float]]:
+def wins(methods: Sequence[MethodRanking]) -> list[list[float]]:
     """The share of test documents, in percent, on which the method of a row is ahead of that of a column."""
     return [[float(100 * (one.quality > other.quality).mean()) for other in methods] for one in methods]
 
 
 def examples(
-    methods: Sequence[Ranked], judge: Judge, labels: Texts, *, fields: Sequence[str] = ("title",), each: int = 8
+    methods: Sequence[MethodRanking], judge: Judge, labels: Texts, *, fields: Sequence[str] = ("title",), each: int = 8
 ) -> dict[str, Any]:
     """Documents to show, with the rankings of all methods.
 

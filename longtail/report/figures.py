@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, TypeAlias
 
-from longtail.report.html import breakable
-from longtail.report.plots import Point, curves, scatter
-from longtail.report.tables import duration, mean, size
+from longtail.metrics.ranking import columns
+from longtail.report.html_parts import breakable
+from longtail.report.svg import Point, curves, scatter
+from longtail.report.units import duration, mean, size
 
 _TIMES: dict[float, str] = {0.01: "0.01 s", 0.03: "0.03 s", 0.1: "0.1 s", 0.3: "0.3 s"}
 _TIMES |= {1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 600: "10 min", 1800: "30 min"}
@@ -78,9 +79,8 @@ def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric:
 
 
 def cost_plots(series: Sequence[Series]) -> str:
-    """Two metrics against training time and model size."""
-    metrics = series[0].row["kinds"][series[0].kind]
-    names = ["P@1", "PSP@1" if "PSP@1" in metrics else "R@5"]
+    """The first two metrics that are drawn so, against training time and model size."""
+    names = [*columns(lambda metric: metric.cost, series[0].metrics)][:2]
     costs = (("training time", "seconds", _TIMES, duration), ("model size", "model_bytes", _SIZES, size))
     drawings = ""
     for name in names:

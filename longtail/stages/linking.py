@@ -13,8 +13,8 @@ from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry,
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
-from longtail.metrics.ranking import metrics_of
 from longtail.losses import loss_named
+from longtail.metrics.ranking import metrics_of
 from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Linked

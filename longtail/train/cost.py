@@ -13,6 +13,8 @@ import torch
 
 from longtail.files import write_json
 
+COST = "cost.json"  # in a run folder
+
 
 @dataclass(frozen=True, slots=True)
 class Cost:

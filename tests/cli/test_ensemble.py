@@ -25,7 +25,7 @@ def runs(longtail, planted_folder, tmp_path_factory):
 
 
 def test_a_fused_run_is_a_run(runs, longtail, planted_folder):
-    status, output, errors = longtail("evaluate", runs / "both", "--json", runs / "both.json")
+    status, _, errors = longtail("evaluate", runs / "both", "--json", runs / "both.json")
     assert status == 0, errors
     assert list(json.loads((runs / "both.json").read_text())["kinds"]) == ["fused", "first", "second"]
     settings = json.loads((runs / "both" / "run.json").read_text())
@@ -36,6 +36,15 @@ def test_a_fused_run_is_a_run(runs, longtail, planted_folder):
     alone = longtail("predict", runs / "ngame", stdin="some text\n")[1]
     assert output == alone
     assert longtail("predict", runs / "both", "--explain", stdin="some text\n")[0] == 1
+
+
+def test_a_report_of_a_fused_run_is_written(runs, longtail, tmp_path):
+    status, _, errors = longtail("evaluate", runs / "both", "--report", tmp_path)
+    assert status == 0, errors
+    assert (
+        f"longtail fuse {runs / 'unidec'} {runs / 'ngame'} --out {runs / 'both'}"
+        in (tmp_path / "report.html").read_text()
+    )
 
 
 def test_labels_come_and_go_in_a_fused_run(runs, longtail, tmp_path):

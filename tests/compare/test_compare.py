@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import shutil
@@ -14,16 +15,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longtail.compare.compare import compare
-from longtail.compare.jobs import Job, Outcome
+from longtail.compare.comparison import compare
 from longtail.compare.methods import Method
-from longtail.compare.results import Judge, judged
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
 from longtail.model import load
+from longtail.recipes import RECIPES
+from longtail.report.judge import Judge, judged
+from longtail.report.outcome import Outcome
 from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
@@ -218,14 +220,32 @@ def test_seeds_are_averaged_document_by_document():
     dataset = planted(0, documents=40, test_documents=20, labels=16).dataset
     judge = Judge.of(dataset)
     judge = replace(judge, test=replace(judge.test, targets=truth), weights=None)
-    job = Job(Method("dpr", "dpr"), 0, "data", "out")
     outcomes = [
-        Outcome({"encoder": TopK(np.array(ids), np.zeros((2, 1), np.float32))}, {}, 0, Cost(), None, None, {})
+        Outcome(
+            {"encoder": TopK(np.array(ids), np.zeros((2, 1), np.float32))}, {}, 0, Cost(), {"arguments": {}}, 0, "", []
+        )
         for ids in ([[0], [1]], [[0], [0]])
     ]
-    row = judged([job, job], outcomes, judge)
+    row = judged("dpr", {}, outcomes, judge)
     assert row.by_seed["encoder"]["P@1"] == [100, 50]
     assert row.scores["encoder"]["P@1"].each.tolist() == [100, 50]
     assert row.scores["encoder"]["P@1"].value == 75
     assert row.scores["encoder"]["C@1"].each.tolist() == [100, 50]
     assert row.scores["encoder"]["P@5"].value == pytest.approx(15)
+
+
+def test_an_argument_that_a_recipe_has_by_now_was_its_default(compared, folder, tmp_path):
+    """A comparison that was begun before a recipe had an argument."""
+    out, results = tmp_path / "out", compared[1]
+    shutil.copytree(compared[0], out)
+    for path in out.glob("runs/*/*/run.json"):
+        settings = json.loads(path.read_text())
+        del settings["arguments"]["width"]
+        del settings["arguments"]["warmup"]
+        path.write_text(json.dumps(settings))
+    default = inspect.signature(RECIPES["dpr"]).parameters["width"].default
+    asked = f"text=dpr:epochs=2,batch=64,width={default},device=cpu"
+    again = compare(folder, [Method.parse(asked)], out, seeds=2)
+    assert again["rows"]["text"]["kinds"] == results["rows"]["text"]["kinds"]
+    with pytest.raises(BadInput, match=rf"made with width {default}, asked for now is 16; give the row another label"):
+        compare(folder, TWO, out, seeds=2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.compare.compare import compare
+from longtail.compare.comparison import compare
 from longtail.compare.jobs import Job, must_agree, reached, run_peer
 from longtail.compare.methods import Method
 from longtail.compare.peering import collect, must_be_there, prepare

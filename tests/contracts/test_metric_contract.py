@@ -150,6 +150,7 @@ def test_a_row_says_what_it_is_and_where_it_is_shown(name: str) -> None:
     assert "@" not in name
     assert metric.about
     assert "\n" not in metric.about
-    shown = (metric.table, metric.differences, metric.summary, metric.cost)
-    assert {k for ks in shown for k in ks} | ({metric.card[0]} if metric.card else set()) <= set(KS)
+    shown = (metric.table, metric.differences, metric.summary, metric.cost, metric.card)
+    assert {k for ks in shown for k in ks} <= set(KS)
+    assert bool(metric.card) == bool(metric.best)
     assert f"| {name}@k | {metric.about.partition(':')[0]} |" in DOCUMENTATION

@@ -17,7 +17,7 @@ from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
-from longtail.metrics.summary import Report, as_json, bin_table, measure, show
+from longtail.metrics.summary import Evaluation, Ranked, bin_table, measure
 from longtail.topk import TopK
 
 TRAIN = csr_of_lists([[i % 7, 7 + i % 3] for i in range(67_087)], 10)
@@ -32,28 +32,32 @@ def tops() -> dict[str, TopK]:
     return {kind: TopK(ids[kind], np.zeros((60, 5), np.float32)) for kind in KINDS}
 
 
+def ranked() -> Ranked:
+    return Ranked(np.zeros((60, 3), np.float32), tops(), dict.fromkeys(KINDS, 0.1))
+
+
 @pytest.fixture(scope="module")
-def report() -> Report:
-    return measure(tops(), TRUTH, TRAIN, Propensity(0.55, 1.5), headline="fused", generator=np.random.default_rng(1))
+def report() -> Evaluation:
+    return measure(ranked(), TRUTH, TRAIN, Propensity(0.55, 1.5), headline="fused", generator=np.random.default_rng(1))
 
 
-def printed(report: Report, width: int) -> str:
+def printed(report: Evaluation, width: int) -> str:
     console = Console(width=width, file=io.StringIO())
-    show(report, console)
+    console.print(report)
     text = console.file.getvalue()
     assert max(map(len, text.splitlines())) <= width
     return text
 
 
-def test_the_numbers_are_those_of_evaluate(report: Report) -> None:
+def test_the_numbers_are_those_of_evaluate(report: Evaluation) -> None:
     q = inverse_propensity(TRAIN, 0.55, 1.5)
     for kind, top in tops().items():
         assert report.kinds[kind] == metrics_of(top, TRUTH, inverse_propensity=q)
         assert {name: it.value for name, it in report.intervals[kind].items()} == report.kinds[kind]
 
 
-def test_json_has_the_documented_form(report: Report) -> None:
-    content = json.loads(json.dumps(as_json(report), allow_nan=False))
+def test_json_has_the_documented_form(report: Evaluation) -> None:
+    content = json.loads(json.dumps(report.as_dict(), allow_nan=False))
     assert list(content) == ["n", "A", "B", "N", "kinds", "intervals"]
     assert [content[key] for key in ("n", "A", "B", "N")] == [60, 0.55, 1.5, 67_087]
     assert list(content["kinds"]) == ["fused", "encoder", "classifier"]
@@ -64,14 +68,20 @@ def test_json_has_the_documented_form(report: Report) -> None:
 
 
 def test_json_without_intervals_and_constants() -> None:
-    content = as_json(measure(tops(), TRUTH, TRAIN, None, headline="encoder", ks=(2,)))
+    content = measure(ranked(), TRUTH, TRAIN, None, headline="encoder", ks=(2,)).as_dict()
     assert list(content) == ["n", "A", "B", "N", "kinds"]
     assert content["A"] is None
     assert list(content["kinds"]["encoder"]) == ["P@2", "nDCG@2", "R@2", "C@2"]
 
 
+def test_printed_without_a_console_it_is_the_table(report: Evaluation) -> None:
+    assert str(report) == printed(report, 100)
+    assert "\x1b" not in str(report)
+    assert "vectors" not in repr(report)
+
+
 @pytest.mark.parametrize("width", [80, 100])
-def test_every_value_its_interval_and_the_constants_are_printed(report: Report, width: int) -> None:
+def test_every_value_its_interval_and_the_constants_are_printed(report: Evaluation, width: int) -> None:
     lines = printed(report, width).splitlines()
     for name in report.kinds["fused"]:
         line = next(line for line in lines if line.split()[:1] == [name])
@@ -82,7 +92,7 @@ def test_every_value_its_interval_and_the_constants_are_printed(report: Report, 
     assert "…" not in "".join(lines)
 
 
-def test_intervals_give_way_on_a_narrow_terminal(report: Report) -> None:
+def test_intervals_give_way_on_a_narrow_terminal(report: Evaluation) -> None:
     text = printed(report, 62)
     assert "±" not in text
     assert "wider terminal" in text
@@ -91,18 +101,18 @@ def test_intervals_give_way_on_a_narrow_terminal(report: Report) -> None:
 
 
 def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
-    text = printed(measure(tops(), TRUTH, TRAIN, None, headline="fused"), 80)
+    text = printed(measure(ranked(), TRUTH, TRAIN, None, headline="fused"), 80)
     assert "PSP@" not in text
     assert "No PSP: dataset.json gives no propensity constants A and B." in text
 
 
-def test_a_psp_without_its_constants_is_refused(report: Report) -> None:
+def test_a_psp_without_its_constants_is_refused(report: Evaluation) -> None:
     with pytest.raises(LongtailError, match=r"dataset\.json: .*A and B are missing; add \"propensity\"") as caught:
         replace(report, propensity=None)
     assert "\n" not in str(caught.value)
 
 
-def test_a_headline_must_be_one_of_the_kinds(report: Report) -> None:
+def test_a_headline_must_be_one_of_the_kinds(report: Evaluation) -> None:
     with pytest.raises(ValueError, match="headline joint is none of the kinds encoder, classifier, fused"):
         replace(report, headline="joint")
 

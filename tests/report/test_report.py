@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longtail.compare.jobs import Job, Outcome
-from longtail.compare.methods import Method
-from longtail.compare.report import about, report
-from longtail.compare.results import Judge, as_json, differences, judged
 from longtail.data.texts import Texts
-from longtail.report.examples import Ranked, examples
+from longtail.report.compose import about
+from longtail.report.compose import report_of_rows as report
+from longtail.report.examples import MethodRanking, examples
 from longtail.report.figures import graph_curves, noted_of_graphs, training_curves
-from longtail.report.page import page, series_of
-from longtail.report.plots import Point, curves, pareto, scatter
-from longtail.report.tables import duration, size
+from longtail.report.html_page import page, series_of
+from longtail.report.judge import Judge, as_json, differences, judged
+from longtail.report.outcome import Outcome, read_log
+from longtail.report.svg import Point, curves, pareto, scatter
+from longtail.report.units import duration, size
 from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
@@ -80,15 +80,14 @@ def run_of(folder, judge, label, kinds, seed=0):
     generator, n, L = np.random.default_rng(seed), *judge.test.targets.shape
     orders = {kind: generator.permuted(np.tile(np.arange(L), (n, 1)), axis=1)[:, :10] for kind in kinds}
     tops = {kind: TopK(ids, np.zeros(ids.shape, np.float32)) for kind, ids in orders.items()}
-    settings = {"arguments": {}, "versions": {"longtail": "1"}}
+    settings = {"arguments": {"batch": 64}, "versions": {"longtail": "1"}}
     milliseconds = dict.fromkeys(kinds, 0.5)
-    return Job(Method(label, "dpr"), 0, folder, folder), Outcome(
-        tops, milliseconds, 2**21, Cost(seed + 9, 2**27), 64, 50.0, settings
-    )
+    cost = Cost(seed + 9, 2**27)
+    return label, Outcome(tops, milliseconds, 2**21, cost, settings, 0, "longtail train dpr", read_log(folder))
 
 
 def results_of(runs, dataset, judge, failed=(), stopped=()):
-    rows = {job.method.label: judged([job], [outcome], judge) for job, outcome in runs}
+    rows = {label: judged("dpr", {}, [outcome], judge) for label, outcome in runs}
     first = next(iter(rows.values()), None)
     return rows, {
         **about(dataset, dataset.fingerprint(), judge),
@@ -174,7 +173,7 @@ def test_examples_are_documents_on_which_one_is_ahead_with_the_rankings_of_all(d
     tops = [generator.permuted(np.tile(np.arange(40), (n, 1)), axis=1)[:, :10] for _ in range(3)]
     quality = [np.arange(n) % 2.0, np.arange(n) % 3.0, np.full(n, 5.0)]
     methods = [
-        Ranked(f"m{i}", TopK(ids, np.zeros(ids.shape, np.float32)), each)
+        MethodRanking(f"m{i}", TopK(ids, np.zeros(ids.shape, np.float32)), each)
         for i, (ids, each) in enumerate(zip(tops, quality, strict=True))
     ]
     found = examples(methods, judge, dataset.labels, each=4)

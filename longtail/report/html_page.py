@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from longtail.compare.methods import short_names
+from longtail.metrics.ranking import columns, metric_of
 from longtail.report.figures import (
     Series,
     bars,
@@ -18,10 +18,10 @@ from longtail.report.figures import (
     noted_of_graphs,
     training_curves,
 )
-from longtail.report.html import breakable, cell_of, paragraph, row_of, table_of
-from longtail.report.tables import best_of, differing, duration, half_width, mean, size, unfinished
-
-_CARDS = {"P@1": "first is right", "PSP@5": "tail-weighted", "R@5": "true labels found", "C@5": "distinct labels found"}
+from longtail.report.html_parts import breakable, cell_of, paragraph, row_of, table_of
+from longtail.report.names import short_names
+from longtail.report.selection import best_of, differing, unfinished
+from longtail.report.units import duration, half_width, mean, size
 
 
 def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:
@@ -124,10 +124,9 @@ def _cards(series: Sequence[Series]) -> str:
     alone = len({id(one.row) for one in series}) == 1
     among = [one for one in series if one.kind == one.row["headline"]] if alone else series
     cards = []
-    for name, what in _CARDS.items():
-        if name in series[0].metrics:
-            best = max(among, key=lambda one: one.metrics[name]["mean"])
-            cards.append(_card(f"{name}, {what}", f"{best.metrics[name]['mean']:.1f} %", best))
+    for name, metric in columns(lambda metric: metric.card, series[0].metrics).items():
+        best = max(among, key=lambda one: one.metrics[name]["mean"])
+        cards.append(_card(f"{name}, {metric.best}", f"{best.metrics[name]['mean']:.1f} %", best))
     for what, cost, write in (("shortest training", _seconds, duration), ("smallest model", _bytes, size)):
         least = min(among, key=cost)
         cards.append(_card(what.split()[1] if alone else what, write(cost(least)), least))
@@ -170,7 +169,12 @@ def _accuracy(results: Mapping[str, Any]) -> str:
         "over test documents. Under a method is the score that it predicts with, dimmed are its others; the best of a "
         f"column is bold.{constants}"
     )
-    return paragraph(note) + table_of(["method and score", *best], lines)
+    return paragraph(note) + table_of(["method and score", *best], lines, _tips(best))
+
+
+def _tips(names: Iterable[str]) -> dict[str, str]:
+    """What each metric is, for the header of its column."""
+    return {name: metric_of(name).about for name in names}
 
 
 def _seeds(rows: Mapping[str, Any]) -> str:
@@ -192,7 +196,7 @@ def _differences(results: Mapping[str, Any]) -> str:
         lines.append(row_of(label, cells))
     first = breakable(next(iter(results["rows"])))
     note = f"Against {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the interval."
-    return f"<h3>Differences</h3>{paragraph(note)}{table_of(['method', *names], lines)}"
+    return f"<h3>Differences</h3>{paragraph(note)}{table_of(['method', *names], lines, _tips(names))}"
 
 
 def _costs(rows: Mapping[str, Any]) -> str:

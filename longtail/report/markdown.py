@@ -1,18 +1,12 @@
-"""The results of a comparison as tables: in Markdown, and shorter for a terminal."""
+"""The results of a comparison as tables in Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
-
-from longtail.compare.methods import short_names
-from longtail.compare.results import KS
-
-METRICS = ("P", "nDCG", "PSP", "R", "C")
+from longtail.report.selection import best_of, differing, unfinished
+from longtail.report.units import duration, half_width, mean, size
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -34,32 +28,6 @@ def markdown(results: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def unfinished(results: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """The runs without a result: "failed" or "stopped", the label, the seed, and why."""
-    return [
-        (what, label, seed, why + ("; a larger --budget lets it go on" if what == "stopped" else ""))
-        for what in ("failed", "stopped")
-        for label, of in results[what].items()
-        for seed, why in of.items()
-    ]
-
-
-def summary(results: Mapping[str, Any]) -> Table:
-    """The headline of each method, for a terminal."""
-    names = ("P@1", "P@5", "PSP@1", "R@5", "C@5")
-    called = short_names(results["rows"])
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(no_wrap=True)
-    for header in ("score", "seeds", *names, "training"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for label, row in results["rows"].items():
-        of, runs = row["kinds"][row["headline"]], row["runs"]
-        cells = [f"{of[name]['mean']:.2f}" if name in of else "" for name in names]
-        taken = duration(mean([run["seconds"] for run in runs]))
-        table.add_row(escape(called[label]), row["headline"], str(len(runs)), *cells, taken)
-    return table
-
-
 def _accuracy(rows: Mapping[str, Any]) -> str:
     best, lines = best_of(rows), []
     for label, row in rows.items():
@@ -71,19 +39,6 @@ def _accuracy(rows: Mapping[str, Any]) -> str:
         "(bootstrap). Bold: the score that a method predicts with, and the best of each column."
     )
     return note + "\n\n" + _table(["", "score", "seeds", *best], lines)
-
-
-def best_of(rows: Mapping[str, Any]) -> dict[str, float]:
-    """The best value of each metric of a table of accuracy, over all methods and score kinds."""
-    found = [of for row in rows.values() for of in row["kinds"].values()]
-    names = (f"{metric}@{k}" for metric in METRICS for k in KS)
-    return {name: max(of[name]["mean"] for of in found) for name in names if name in found[0]}
-
-
-def differing(differences: Mapping[str, Any]) -> list[str]:
-    """The metrics of a table of differences."""
-    some = ("P@1", "P@5", "nDCG@5", "PSP@1", "PSP@5", "R@5", "C@5")
-    return [name for name in some if name in next(iter(differences.values()))]
 
 
 def _differences(results: Mapping[str, Any]) -> str:
@@ -155,29 +110,5 @@ def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def half_width(value: Mapping[str, float]) -> float:
-    """Half the width of an interval."""
-    return (value["high"] - value["low"]) / 2
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of at least one value."""
-    return sum(values) / len(values)
-
-
 def _count(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds, for people."""
-    if seconds < 120:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def size(count: float) -> str:
-    """Bytes, for people."""
-    if count >= 2**30:
-        return f"{count / 2**30:,.2f} GiB"
-    return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.1f} KiB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
 
@@ -17,9 +17,10 @@ def paragraph(text: str) -> str:
     return f'<p class="note">{text}</p>'
 
 
-def table_of(header: Sequence[str], rows: Iterable[str]) -> str:
-    """A table that scrolls sideways where it is too wide."""
-    cells = "".join(f"<th>{escape(name)}</th>" for name in header)
+def table_of(header: Sequence[str], rows: Iterable[str], tips: Mapping[str, str] | None = None) -> str:
+    """A table that scrolls sideways where it is too wide; ``tips`` say what a column is when it is pointed at."""
+    titles = {name: f' title="{escape(tip)}"' for name, tip in (tips or {}).items()}
+    cells = "".join(f"<th{titles.get(name, '')}>{escape(name)}</th>" for name in header)
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import platform
 from collections.abc import Mapping
@@ -12,17 +11,17 @@ from typing import Any
 
 import torch
 
-from longtail.compare.jobs import Job, model_bytes, outcome_of, read_log
-from longtail.compare.methods import Method
-from longtail.compare.results import Judge, Row, as_json, judged
 from longtail.data.dataset import Dataset
-from longtail.recipes import RECIPES
-from longtail.report.examples import Ranked, examples
-from longtail.report.page import page
-from longtail.topk import TopK
+from longtail.metrics.summary import Ranked
+from longtail.report.commands import command_of, given_arguments, typed
+from longtail.report.examples import QUALITY, MethodRanking, examples
+from longtail.report.html_page import page
+from longtail.report.judge import Judge, Row, as_json, judged
+from longtail.report.outcome import Outcome
+from longtail.train.progress import settings_of
 
 
-def report(results: Mapping[str, Any], rows: Mapping[str, Row], dataset: Dataset, judge: Judge) -> str:
+def report_of_rows(results: Mapping[str, Any], rows: Mapping[str, Row], dataset: Dataset, judge: Judge) -> str:
     """The page of a comparison.
 
     Args:
@@ -32,56 +31,47 @@ def report(results: Mapping[str, Any], rows: Mapping[str, Row], dataset: Dataset
         judge: for the truth.
     """
     chosen = {label: rows[label] for label in results["rows"]}
-    logs = {label: read_log(row.jobs[0].folder) for label, row in chosen.items()}
+    logs = {label: row.outcomes[0].log for label, row in chosen.items()}
     if len(chosen) == 1:
         (only,) = chosen.values()
         kinds = {kind if len(only.scores) > 1 else next(iter(chosen)): (only, kind) for kind in only.scores}
     else:
         kinds = {label: (row, row.headline) for label, row in chosen.items()}
     ranked = [
-        Ranked(name, row.outcomes[0].tops[kind], row.scores[kind]["nDCG@5"].each) for name, (row, kind) in kinds.items()
+        MethodRanking(name, row.outcomes[0].tops[kind], row.scores[kind][QUALITY].each)
+        for name, (row, kind) in kinds.items()
     ]
     return page(results, logs, examples(ranked, judge, dataset.labels) if ranked else {})
 
 
-def report_of_run(
-    folder: Path, dataset: Dataset, tops: Mapping[str, TopK], milliseconds: Mapping[str, float], *, data: Path
-) -> str:
+def report_of_run(folder: Path, dataset: Dataset, ranked: Ranked, *, data: Path) -> str:
     """The page of a single run.
 
     Args:
         folder: of the run.
         dataset: with the test split that was ranked.
-        tops: (n, K) rankings of the test documents by score kind, the best kind last; K at least 5.
-        milliseconds: a test document, from text to labels, by score kind.
+        ranked: its documents, at least 5 labels each.
         data: the data set folder.
     """
-    outcome, judge = outcome_of(folder, tops, milliseconds, model_bytes(folder)), Judge.of(dataset)
-    recipe, arguments = outcome.settings["recipe"], dict(outcome.settings["arguments"])
-    seed = arguments.pop("seed")
-    defaults = {name: parameter.default for name, parameter in inspect.signature(RECIPES[recipe]).parameters.items()}
-    given = {name: value for name, value in arguments.items() if value != _plain(defaults[name])}
-    row = judged([Job(Method(recipe, recipe, given), seed, data, folder)], [outcome], judge)
+    settings, judge = settings_of(folder), Judge.of(dataset)
+    recipe, arguments = settings["recipe"], settings["arguments"]
+    command = typed(command_of(settings, data, folder))
+    outcome = Outcome.of(folder, ranked.tops, ranked.milliseconds, seed=arguments["seed"], command=command)
+    row = judged(recipe, given_arguments(recipe, arguments), [outcome], judge)
     start = about(dataset, dataset.fingerprint(), judge)
     results = start | {"rows": {recipe: as_json(row)}, "differences": {}, "failed": {}, "stopped": {}}
-    return report(results, {recipe: row}, dataset, judge)
-
-
-def _plain(value: Any) -> Any:
-    """A default as ``run.json`` holds it."""
-    return list(value) if isinstance(value, tuple) else value
+    return report_of_rows(results, {recipe: row}, dataset, judge)
 
 
 def about(dataset: Dataset, hashes: Mapping[str, str], judge: Judge) -> dict[str, Any]:
     """The data, its bins and the machine: what ``results.json`` begins with."""
-    assert dataset.test is not None
     constants = dataset.propensity
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
         "data": {
             "name": dataset.name,
             "documents": len(dataset.train),
-            "test_documents": len(dataset.test),
+            "test_documents": len(judge.test),
             "labels": len(dataset.labels),
             "A": None if constants is None else constants.A,
             "B": None if constants is None else constants.B,

@@ -1,4 +1,4 @@
-"""The numbers of a comparison: every method judged on the same test documents, its seeds taken together."""
+"""The numbers of a report: every method judged on the same test documents, its seeds taken together."""
 
 from __future__ import annotations
 
@@ -8,19 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from longtail.compare.jobs import Job, Outcome, written
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
-from longtail.errors import BadInput
 from longtail.metrics.bins import Bins, by_bin, label_bins
 from longtail.metrics.intervals import Interval, difference, intervals
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
-from longtail.metrics.ranking import score
+from longtail.metrics.ranking import KS, score
+from longtail.model.evaluation import must_have_test
+from longtail.report.outcome import Outcome
 from longtail.topk import Float64Array
-
-KS = (1, 3, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +44,9 @@ class Judge:
         Raises:
             BadInput: there is no test split.
         """
-        if dataset.test is None:
-            raise BadInput(dataset.name, "expected a test split, found none", remedy="longtail data split cuts one")
         targets, constants = dataset.train.targets, dataset.propensity
         weights = None if constants is None else inverse_propensity(targets, constants.A, constants.B)
-        return cls(targets, dataset.test, weights, label_bins(targets))
+        return cls(targets, must_have_test(dataset), weights, label_bins(targets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +54,17 @@ class Row:
     """A method over the seeds that are done.
 
     Attributes:
-        jobs: one a seed.
-        outcomes: one a job.
+        recipe: or peer, or ``fuse`` for an ensemble.
+        arguments: that it was given; the others have their defaults.
+        outcomes: one a seed.
         headline: the score kind that predictions use.
         scores: metrics by score kind, means over the seeds document by document.
         by_seed: values of each seed, in percent, by score kind and metric.
         bins: P@k and R@k by bin, means over the seeds, by score kind.
     """
 
-    jobs: Sequence[Job]
+    recipe: str
+    arguments: Mapping[str, Any]
     outcomes: Sequence[Outcome]
     headline: str
     scores: Mapping[str, Mapping[str, Ratio]]
@@ -74,12 +72,13 @@ class Row:
     bins: Mapping[str, Mapping[str, Float64Array]]
 
 
-def judged(jobs: Sequence[Job], outcomes: Sequence[Outcome], judge: Judge) -> Row:
+def judged(recipe: str, arguments: Mapping[str, Any], outcomes: Sequence[Outcome], judge: Judge) -> Row:
     """Judge a method.
 
     Args:
-        jobs: of one method, one a seed, at least one.
-        outcomes: one a job.
+        recipe: of the method.
+        arguments: that it was given.
+        outcomes: one a seed, at least one.
         judge: what it is judged by.
     """
     truth = judge.test.targets
@@ -91,7 +90,7 @@ def judged(jobs: Sequence[Job], outcomes: Sequence[Outcome], judge: Judge) -> Ro
         scores[kind] = {name: _mean([one[name] for one in of_seed]) for name in of_seed[0]}
         by_seed[kind] = {name: [one[name].value for one in of_seed] for name in of_seed[0]}
         bins[kind] = {name: np.mean([one[name] for one in of_bin], axis=0) for name in of_bin[0]}
-    return Row(jobs, outcomes, list(scores)[-1], scores, by_seed, bins)
+    return Row(recipe, arguments, outcomes, list(scores)[-1], scores, by_seed, bins)
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:
@@ -102,10 +101,9 @@ def _mean(ratios: Sequence[Ratio]) -> Ratio:
 
 def as_json(row: Row) -> dict[str, Any]:
     """A row of ``results.json``."""
-    runs = zip(row.jobs, row.outcomes, strict=True)
     return {
-        "recipe": row.jobs[0].method.recipe,
-        "arguments": dict(row.jobs[0].method.arguments),
+        "recipe": row.recipe,
+        "arguments": dict(row.arguments),
         "headline": row.headline,
         "kinds": {kind: _metrics(row, kind) for kind in row.scores},
         "bins": {kind: {name: values.tolist() for name, values in of.items()} for kind, of in row.bins.items()},
@@ -113,8 +111,8 @@ def as_json(row: Row) -> dict[str, Any]:
         "pool": row.outcomes[0].pool,
         "runs": [
             {
-                "seed": job.seed,
-                "command": written(job.command),
+                "seed": found.seed,
+                "command": found.command,
                 "seconds": found.cost.seconds,
                 "peak_memory": found.cost.peak_memory,
                 "peak_gpu_memory": found.cost.peak_gpu_memory,
@@ -122,7 +120,7 @@ def as_json(row: Row) -> dict[str, Any]:
                 "milliseconds_a_text": dict(found.milliseconds),
                 "versions": found.settings["versions"],
             }
-            for job, found in runs
+            for found in row.outcomes
         ],
     }
 

@@ -16,12 +16,12 @@ from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, ru
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peering import must_be_there
 from longtail.compare.processes import OverBudget, Process
-from longtail.compare.report import about, report
-from longtail.compare.results import Judge, Row, as_json, differences, judged
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
 from longtail.files import replacing, write_json
-from longtail.report.tables import markdown
+from longtail.report.compose import about, report_of_rows
+from longtail.report.judge import Judge, Row, as_json, differences, judged
+from longtail.report.markdown import markdown
 
 
 def compare(
@@ -117,8 +117,9 @@ def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row], before: Ma
     new = set()
     for label in labels:
         done = [job for job in jobs if job.method.label == label and job.done()]
-        if label not in rows or len(rows[label].jobs) < len(done):
-            rows[label] = judged(done, [outcome(job) for job in done], judge)
+        if label not in rows or len(rows[label].outcomes) < len(done):
+            method = done[0].method
+            rows[label] = judged(method.recipe, method.arguments, [outcome(job) for job in done], judge)
             new.add(label)
     return {
         "rows": {label: as_json(rows[label]) if label in new else before["rows"][label] for label in labels},
@@ -135,7 +136,10 @@ def _write(
     out: Path, results: dict[str, Any], rows: Mapping[str, Row], dataset: Dataset, judge: Judge
 ) -> dict[str, Any]:
     write_json(out / "results.json", results)
-    for name, text in (("results.md", markdown(results)), ("report.html", report(results, rows, dataset, judge))):
+    for name, text in (
+        ("results.md", markdown(results)),
+        ("report.html", report_of_rows(results, rows, dataset, judge)),
+    ):
         with replacing(out / name) as path:
             path.write_text(text, encoding="utf-8")
     return results

@@ -1,0 +1,74 @@
+"""What is typed to make a run again."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from longtail.recipes import RECIPES
+
+
+def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[str]:
+    """The arguments of ``longtail`` that make the run of a folder.
+
+    Args:
+        settings: what its ``run.json`` says.
+        data: the data set folder.
+        folder: of the run.
+    """
+    recipe, arguments = settings["recipe"], settings["arguments"]
+    if recipe in RECIPES:
+        return train_command(recipe, given_arguments(recipe, arguments), arguments["seed"], data, folder)
+    return [recipe, arguments["first"], arguments["second"], "--out", str(folder), "--data", str(data)]  # an ensemble
+
+
+def train_command(recipe: str, given: Mapping[str, Any], seed: int, data: Path, folder: Path) -> list[str]:
+    """The arguments of ``longtail`` that train a recipe with the arguments that were given."""
+    return ["train", recipe, str(data), "--out", str(folder), *options_of(given), "--seed", str(seed)]
+
+
+def options_of(arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments of a recipe as options of ``longtail train``."""
+    options = []
+    for name, value in arguments.items():
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            options.append(f"--{option}" if value else f"--no-{option}")
+        else:
+            options += [f"--{option}", text_of(value)]
+    return options
+
+
+def given_arguments(recipe: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a run that are not the defaults of its recipe, without the seed; all where it is no recipe."""
+    defaults = defaults_of(RECIPES.get(recipe))
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name != "seed" and not (name in defaults and defaults[name] == value)
+    }
+
+
+def defaults_of(method: Callable[..., Any] | None) -> dict[str, Any]:
+    """The defaults of a recipe or a peer, as ``run.json`` holds them; none of what is neither."""
+    if method is None:
+        return {}
+    defaults = {name: parameter.default for name, parameter in inspect.signature(method).parameters.items()}
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in defaults.items()
+        if value is not inspect.Parameter.empty
+    }
+
+
+def text_of(value: Any) -> str:
+    """A value as it is typed."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def typed(command: Sequence[str]) -> str:
+    """A command as it is typed."""
+    return shlex.join(["longtail", *command])

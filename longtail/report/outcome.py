@@ -1,0 +1,85 @@
+"""A finished run, as reports read it: its rankings of the test documents, its cost, its settings and its log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longtail.topk import TopK
+from longtail.train.cost import COST, Cost, read_cost
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a finished run left.
+
+    Attributes:
+        tops: (n, K) ranked labels of the test documents by score kind, the best kind last, filtered pairs left out.
+        milliseconds: a test document, from text to labels, by score kind, all documents at once.
+        model_bytes: size of the model's files.
+        cost: of training.
+        settings: what ``run.json`` says.
+        seed: of the run.
+        command: that makes it again, as it is typed.
+        log: the lines of ``metrics.jsonl``; none where there is no such file.
+    """
+
+    tops: Mapping[str, TopK]
+    milliseconds: Mapping[str, float]
+    model_bytes: int
+    cost: Cost
+    settings: Mapping[str, Any]
+    seed: int
+    command: str
+    log: Sequence[Mapping[str, Any]] = field(repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        tops: Mapping[str, TopK],
+        milliseconds: Mapping[str, float],
+        *,
+        seed: int,
+        command: str,
+        size: int | None = None,
+    ) -> Outcome:
+        """What a run's folder says, beside what it ranks and what was typed.
+
+        Args:
+            folder: of the run.
+            tops: as above.
+            milliseconds: as above.
+            seed: of the run.
+            command: that makes it.
+            size: of the model's files; looked up if left out.
+        """
+        settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        size = model_bytes(folder) if size is None else size
+        return cls(tops, milliseconds, size, read_cost(folder / COST), settings, seed, command, read_log(folder))
+
+    @property
+    def batch(self) -> int | None:
+        """Documents of a batch, and None where the recipe has no such argument."""
+        found: int | None = self.settings["arguments"].get("batch")
+        return found
+
+    @property
+    def pool(self) -> float | None:
+        """Labels of a batch's pool, on average over the first epoch; None where the log has none."""
+        return next((line["pool"] for line in self.log if "pool" in line), None)
+
+
+def model_bytes(folder: Path) -> int:
+    """The size of the files of a run's model."""
+    return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
+
+
+def read_log(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; none where it keeps none."""
+    path = folder / "metrics.jsonl"
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]  # else it was cut off

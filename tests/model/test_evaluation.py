@@ -1,0 +1,85 @@
+"""``longtail.evaluate``: a model measured on a test split."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import longtail
+from longtail.data.dataset import Dataset, Propensity
+from longtail.errors import BadInput
+from longtail.metrics.propensity import inverse_propensity
+from longtail.metrics.ranking import metrics_of
+from longtail.model import load
+from longtail.testing.planted import planted
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """The data set of the run ``trained``."""
+    return planted(0, documents=400, test_documents=50, labels=120).dataset
+
+
+@pytest.fixture(scope="module")
+def found(trained, dataset):
+    return longtail.evaluate(trained, dataset, device="cpu")
+
+
+def test_the_numbers_are_those_of_each_score_kind(found, trained, dataset):
+    model = load(trained, device="cpu")
+    weights = inverse_propensity(dataset.train.targets, dataset.propensity.A, dataset.propensity.B)
+    assert tuple(found.kinds) == model.kinds == ("encoder", "classifier", "fused")
+    assert found.headline == "fused"
+    for kind in model.kinds:
+        top = model.rank(dataset.test.documents, 5, kind=kind, exclude=dataset.test.filtered)
+        assert found.kinds[kind] == metrics_of(top, dataset.test.targets, inverse_propensity=weights)
+        np.testing.assert_array_equal(found.ranked.tops[kind].first(5).ids, top.ids)
+        assert 0 < found.ranked.milliseconds[kind] < 1000
+
+
+def test_it_prints_as_a_table_and_converts_to_json(found):
+    text = str(found)
+    assert "50 test documents, in percent; * marks fused, which predictions use." in text
+    line = next(line for line in text.splitlines() if line.split()[:1] == ["P@1"])
+    assert [f"{found.kinds[kind]['P@1']:.2f}" for kind in found.kinds] == line.split()[1:4]
+    content = found.as_dict()
+    assert list(content) == ["n", "A", "B", "N", "kinds"]
+    assert (content["n"], content["N"], content["kinds"]) == (50, 400, dict(found.kinds))
+
+
+def test_a_model_a_folder_a_data_set_and_a_split_say_the_same(found, trained, dataset, tmp_path):
+    dataset.write(tmp_path / "data")
+    model = load(trained, device="cpu")
+    assert longtail.evaluate(model, tmp_path / "data") == found
+    assert longtail.evaluate(str(trained), str(tmp_path / "data"), device="cpu") == found
+    split = longtail.evaluate(model, dataset.test, train=dataset.train.targets, propensity=dataset.propensity)
+    assert split == found
+    without = longtail.evaluate(model, dataset.test, train=dataset.train.targets)
+    assert without.propensity is None
+    assert without.kinds["fused"].items() < found.kinds["fused"].items()
+    other = longtail.evaluate(model, dataset, propensity=Propensity(0.6, 2.6))
+    assert other.kinds["fused"]["PSP@5"] != found.kinds["fused"]["PSP@5"]
+
+
+def test_cut_offs_and_intervals_are_asked_for(trained, dataset):
+    found = longtail.evaluate(trained, dataset, ks=(2, 20), intervals=True, device="cpu")
+    assert list(found.kinds["fused"])[:2] == ["P@2", "P@20"]
+    drawn = found.intervals["fused"]["P@2"]
+    assert drawn.low < found.kinds["fused"]["P@2"] < drawn.high
+    assert found.as_dict()["intervals"]["fused"]["P@2"] == [drawn.low, drawn.high]
+
+
+def test_what_cannot_be_measured_is_refused(trained, dataset, tmp_path):
+    model = load(trained, device="cpu")
+    fewer = planted(0, documents=400, test_documents=50, labels=60).dataset
+    for arguments, message in (
+        ({"dataset": fewer}, "dataset: expected the 120 labels of the model, found 60"),
+        ({"dataset": dataset.test}, "train: expected the labels of the training documents beside a split"),
+        ({"dataset": dataset.test, "train": fewer.train.targets}, "train: expected the 120 labels of the model"),
+        ({"dataset": dataset, "ks": ()}, "k: expected cut-offs of at least 1"),
+        ({"dataset": Dataset.from_texts(["a"], [[0]], ["b"])}, "expected a test split, found none"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            longtail.evaluate(model, **arguments)
+    with pytest.raises(BadInput, match="expected the card of a trained model"):
+        longtail.evaluate(tmp_path, dataset)

@@ -1,0 +1,82 @@
+"""The report of a single run: of a recipe, and of an ensemble."""
+
+from __future__ import annotations
+
+import inspect
+import json
+
+import pytest
+
+from longtail import recipes
+from longtail.data.dataset import Dataset
+from longtail.model import load
+from longtail.model.evaluation import rank_test
+from longtail.report.commands import command_of, defaults_of, given_arguments, options_of
+from longtail.report.compose import report_of_run
+from longtail.stages.ensemble import pair
+from longtail.testing.planted import planted
+
+QUICK = {"epochs": 2, "batch": 64, "width": 16, "validation": 0.2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A data set, two runs on it, and the run of both."""
+    folder = tmp_path_factory.mktemp("runs")
+    planted(0, documents=300, test_documents=60, labels=60).dataset.write(folder / "data")
+    dataset = Dataset.read(folder / "data")
+    recipes.unidec(dataset, out=folder / "unidec", **QUICK)
+    recipes.ngame(dataset, out=folder / "ngame", classifier_epochs=2, fields=("title", "content"), **QUICK)
+    pair(dataset, folder / "unidec", folder / "ngame", out=folder / "both", device="cpu")
+    return folder
+
+
+def page_of(folder, name):
+    dataset = Dataset.read(folder / "data")
+    assert dataset.test is not None
+    ranked = rank_test(load(folder / name, device="cpu"), dataset.test)
+    return report_of_run(folder / name, dataset, ranked, data=folder / "data")
+
+
+def test_the_report_of_an_ensemble_says_what_it_is_made_of(folder):
+    page = page_of(folder, "both")
+    command = f"longtail fuse {folder / 'unidec'} {folder / 'ngame'} --out {folder / 'both'} --data {folder / 'data'}"
+    assert f'<code class="line">{command}</code>' in page
+    for kind in ("first", "second", "fused"):
+        assert f"<small>{kind}</small>" in page
+
+
+def test_the_report_of_a_recipe_has_the_arguments_that_were_given(folder):
+    page = page_of(folder, "ngame")
+    start = f"longtail train ngame {folder / 'data'} --out {folder / 'ngame'} "
+    command = page.partition(start)[2].partition("<")[0].split()
+    given = dict(zip(command[::2], command[1::2], strict=True))
+    wanted = {**QUICK, "classifier_epochs": 2, "seed": 0}
+    assert given == {f"--{name.replace('_', '-')}": str(value) for name, value in wanted.items()} | {
+        "--fields": "title,content"
+    }
+
+
+def test_arguments_that_a_recipe_has_by_now_or_no_longer_has_are_told_apart(folder):
+    settings = json.loads((folder / "unidec" / "run.json").read_text())
+    given = given_arguments("unidec", settings["arguments"])
+    older = {name: value for name, value in settings["arguments"].items() if name != "fields"}
+    assert given_arguments("unidec", older) == given
+    assert given_arguments("unidec", older | {"was_once": 3}) == given | {"was_once": 3}
+    assert given_arguments("fuse", {"first": "a", "second": "b", "seed": 0}) == {"first": "a", "second": "b"}
+
+
+@pytest.mark.parametrize("name", recipes.RECIPES)
+def test_defaults_are_those_of_the_recipe(name):
+    parameters = inspect.signature(recipes.RECIPES[name]).parameters
+    found = defaults_of(recipes.RECIPES[name])
+    assert found["fields"] == ["title"]
+    assert found.keys() == parameters.keys() - {"dataset"}
+    assert defaults_of(None) == {}
+
+
+def test_options_are_as_they_are_typed(tmp_path):
+    given = {"symmetric": True, "prune": False, "fields": ["title", "content"], "learning_rate": 0.01}
+    assert options_of(given) == ["--symmetric", "--no-prune", "--fields", "title,content", "--learning-rate", "0.01"]
+    settings = {"recipe": "dpr", "arguments": {**defaults_of(recipes.dpr), "epochs": 3, "seed": 7}}
+    assert command_of(settings, tmp_path / "data", tmp_path)[-4:] == ["--epochs", "3", "--seed", "7"]
