@@ -3,7 +3,7 @@ FROM python:3.12-slim
 COPY pyproject.toml constraints.txt README.md LICENSE /src/
 COPY longtail /src/longtail
 ARG TORCH_INDEX
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c /src/constraints.txt '/src[serve,faiss]' \
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--extra-index-url "$TORCH_INDEX"} -c /src/constraints.txt '/src[serve,faiss,transformers]' \
     && useradd --create-home --uid 10001 longtail
 USER longtail
 EXPOSE 8000

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm as with_spectral_norm
 
-from longtail.modules.table import Table, load_module_state, unit
+from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.topk import FloatArray, IntArray
 
 _FILE = "enrichment.safetensors"
@@ -166,7 +166,7 @@ class Enrichment(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write bank and combiner into an existing folder."""
-        save_file({name: value.cpu().contiguous() for name, value in self.state_dict().items()}, folder / _FILE)
+        save_file(module_state(self), folder / _FILE)
 
     @classmethod
     def load(cls, folder: Path, settings: Mapping[str, Any]) -> Enrichment:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.table import Table, load_module_state, unit
+from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.text.tokens import BagTokens, Tokens
 
 _FILE = "heads.safetensors"
@@ -116,8 +116,8 @@ class TwoHeads(Encoder):
 
     def save(self, folder: Path) -> None:
         """Write what the heads have beside the encoder, into an existing folder."""
-        own = {name: value for name, value in self.state_dict().items() if not name.startswith("text.encoder.")}
-        save_file({name: value.contiguous() for name, value in own.items()}, folder / _FILE)
+        own = {name: value for name, value in module_state(self).items() if not name.startswith("text.encoder.")}
+        save_file(own, folder / _FILE)
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, projection: int) -> TwoHeads:

@@ -98,10 +98,23 @@ class Table(nn.Module):
         return rows
 
 
+def module_state(module: nn.Module) -> dict[str, Tensor]:
+    """The state of a module as model files have it: on the CPU, a table by its own name (``x``, not ``x.weight``)."""
+    tables = {f"{name}.weight": name for name in _tables_of(module)}
+    return {tables.get(name, name): value.cpu().contiguous() for name, value in module.state_dict().items()}
+
+
 def load_module_state(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Load the state of a module, also one from when its tables were plain parameters: ``x``, and not ``x.weight``."""
-    tables = {name for name, part in module.named_modules(remove_duplicate=False) if isinstance(part, Table)}
+    """Load a state of a module: its state dict, or one that has tables by their own names.
+
+    The latter is what `module_state` gives, and what runs have that were begun when tables were plain parameters.
+    """
+    tables = _tables_of(module)
     module.load_state_dict({f"{name}.weight" if name in tables else name: value for name, value in state.items()})
+
+
+def _tables_of(module: nn.Module) -> set[str]:
+    return {name for name, part in module.named_modules(remove_duplicate=False) if isinstance(part, Table)}
 
 
 def _row_gradient(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:

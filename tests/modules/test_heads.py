@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from longtail.modules.encoders.bag import BagEncoder
@@ -105,13 +105,5 @@ def test_saved_and_loaded_they_are_bit_equal(heads: TwoHeads, tmp_path: Path) ->
     with torch.no_grad():
         assert torch.equal(loaded(tokens(heads, TEXTS)), heads(tokens(heads, TEXTS)))
     assert [path.name for path in tmp_path.iterdir()] == ["heads.safetensors"]
-
-
-@pytest.mark.parametrize("heads", ["bag"], indirect=True)
-def test_heads_from_when_their_table_was_a_plain_parameter_are_opened(heads: TwoHeads, tmp_path: Path) -> None:
-    assert heads.table is not None
-    table = torch.arange(heads.table.weight.numel(), dtype=torch.float32).view_as(heads.table.weight)
-    save_file({"table": table}, tmp_path / "heads.safetensors")
-    loaded = TwoHeads.load(tmp_path, heads.text.encoder, 0)
-    assert loaded.table is not None
-    assert torch.equal(loaded.table.weight, table)
+    if heads.table is not None:
+        assert list(load_file(tmp_path / "heads.safetensors")) == ["table"]  # as it was when that was a plain parameter

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from longtail.data.sparse import csr
 from longtail.modules.classifiers import FreeVectors
-from longtail.modules.table import Table, load_module_state, unit
+from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.search.exact import Exact
 from longtail.text.bag import BagTokenizer
 from longtail.text.ragged import Ragged
@@ -185,6 +185,7 @@ def test_a_state_from_when_tables_were_plain_parameters_is_loaded() -> None:
     state = {name: torch.full_like(tensor, at) for at, (name, tensor) in enumerate(made.state_dict().items(), 1)}
     assert list(state) == ["inner.table.weight", "bank.weight", "linear.weight", "linear.bias"]
     old = {{"inner.table.weight": "inner.table", "bank.weight": "bank"}.get(name, name): state[name] for name in state}
+    assert module_state(made).keys() == old.keys()
     for given in (state, old):
         loaded = Nested()
         load_module_state(loaded, given)

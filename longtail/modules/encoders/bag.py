@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors.numpy import save_file
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.static import start_from
-from longtail.modules.table import Table, unit
+from longtail.modules.table import Table, module_state, unit
 from longtail.text.bag import BagTokenizer
 from longtail.text.tokens import BagTokens, Tokens
 
@@ -54,7 +53,7 @@ class BagEncoder(Encoder):
     def save(self, folder: Path) -> None:
         """Write ``bag.json`` and ``bag.safetensors``."""
         self.tokenizer.save(folder)
-        save_file({"table": self.table.export()}, folder / "bag.safetensors")
+        save_file(module_state(self), folder / "bag.safetensors")
 
     @classmethod
     def load(cls, folder: Path) -> BagEncoder:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.static import start_from
-from longtail.modules.table import Table, load_module_state, unit
+from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.text.words import WordTokenizer
 
@@ -114,8 +114,7 @@ class ConvolutionEncoder(Encoder):
     def save(self, folder: Path) -> None:
         """Write ``words.json`` and ``convolution.safetensors``."""
         self.tokenizer.save(folder)
-        state = {name: value.cpu().contiguous() for name, value in self.state_dict().items()}
-        save_file(state, folder / "convolution.safetensors")
+        save_file(module_state(self), folder / "convolution.safetensors")
 
     @classmethod
     def load(cls, folder: Path) -> ConvolutionEncoder:
@@ -123,7 +122,7 @@ class ConvolutionEncoder(Encoder):
         state = load_file(folder / "convolution.safetensors")
         encoder = cls(
             WordTokenizer.load(folder),
-            len(state["across_numbers.project.weight"]),
+            state["table"].shape[1],
             filters=len(state["mix.bias"]),
             generator=torch.Generator(),
         )
