@@ -39,7 +39,7 @@ from longtail.stages.refresh import due, regroup
 from longtail.stages.task import Task, hold_out, read_text
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
-from longtail.transforms.augment import augmented
+from longtail.transforms import augmented
 
 LINKERS: Mapping[str, Recipe] = {
     linker.__name__: linker

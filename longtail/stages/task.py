@@ -35,7 +35,7 @@ from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, VectorTokens, token_table
 from longtail.topk import FloatArray, IntArray
 from longtail.train.run import Run
-from longtail.transforms.augment import augmented
+from longtail.transforms import augmented
 
 _SAMPLED = 100_000  # texts that a dry run tokenises
 

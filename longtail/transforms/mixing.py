@@ -72,7 +72,7 @@ def synonyms(dataset: Dataset, *, seed: int, share: float = 0.3, similarity: flo
     """
     if max(share, similarity) > 1:
         problem = f"expected share and similarity of at most 1, found {share:g} and {similarity:g}"
-        raise BadInput("--augment synonyms", problem, remedy="give shares")
+        raise BadInput("augment synonyms", problem, remedy="give shares")
     generator = _generator(seed)
     documents = dataset.train.documents
     near = near_words([*documents.joined(("title",)), *dataset.labels.joined(("title",))], similarity=similarity)
@@ -144,7 +144,7 @@ def _generator(seed: int) -> np.random.Generator:
 
 def _shares(rows: int, alpha: float, seed: int) -> tuple[np.random.Generator, FloatArray]:
     if alpha <= 0:
-        raise BadInput("--augment alpha", f"expected a number above 0, found {alpha:g}", remedy="give 0.4, say")
+        raise BadInput("augment alpha", f"expected a number above 0, found {alpha:g}", remedy="give 0.4, say")
     generator = _generator(seed)
     return generator, generator.beta(alpha, alpha, rows).astype(np.float32)
 

@@ -15,7 +15,7 @@ from longtail.errors import BadInput, NotWritten
 _TOLERANCE = 1e-3  # of a row's weight may be in the wrong place
 
 
-def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hub: int = 500) -> CSR:
+def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hub_degree: int = 500) -> CSR:
     """Where a random walk with restart from each row is found: the expected share of its visits to each node.
 
     Each hop of the walk leads to a node. With probability ``restart`` it starts at the row itself and takes one of
@@ -38,14 +38,14 @@ def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hu
         restart: p in (0, 1], the probability that a hop starts at the row.
         keep: the heaviest nodes that are kept of a row.
         beam: the heaviest nodes that are kept of a row between rounds.
-        hub: a node with more rows than this is cut off first: a walk that comes there may go anywhere.
+        hub_degree: a node with more rows than this is cut off first: a walk that comes there may go anywhere.
 
     Returns:
         (R, M) float32, at most ``keep`` entries a row, columns ascending; a row without edges stays empty.
     """
     if not 0 < restart <= 1:
         raise BadInput("restart", f"expected a probability above 0, found {restart}", remedy="the papers take 0.8")
-    edges = without_hubs(edges, hub)
+    edges = without_hubs(edges, hub_degree)
     forward, back = _by_row(edges), _by_row(edges.T.tocsr())  # A (R, M), B (M, R)
     degrees = np.diff(forward.indptr)
     hops = [heaviest(back[rows] @ forward, beam) for rows in row_blocks((back != 0) @ degrees)]
@@ -84,9 +84,9 @@ def cached_walk(edges: CSR, cache: Path | None, **settings: float) -> CSR:
     return load_csr(folder)
 
 
-def without_hubs(edges: CSR, hub: int) -> CSR:
-    """The edges without those of nodes that more than ``hub`` rows have."""
-    kept = np.bincount(edges.indices, minlength=edges.shape[1])[edges.indices] <= hub
+def without_hubs(edges: CSR, hub_degree: int) -> CSR:
+    """The edges without those of nodes that more than ``hub_degree`` rows have."""
+    kept = np.bincount(edges.indices, minlength=edges.shape[1])[edges.indices] <= hub_degree
     return take_entries(edges, kept)
 
 

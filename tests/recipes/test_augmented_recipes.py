@@ -74,5 +74,5 @@ def test_the_fusion_counts_original_documents_alone(data):
 
 def test_a_wrong_augmentation_is_said_before_training(data, monkeypatch):
     monkeypatch.setattr(module, "take_step", lambda *_, **__: pytest.fail("a step was taken"))
-    with pytest.raises(LongtailError, match="--augment: expected one of none, gandalf"):
+    with pytest.raises(LongtailError, match="augment: expected one of none, gandalf"):
         ngame(data, augment="galdalf", **SMALL)

@@ -7,8 +7,7 @@ import pytest
 
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.transforms import mixing
-from longtail.transforms.augment import augmented
+from longtail.transforms import augmented, mixing
 from longtail.transforms.mixing import near_words
 
 DOCUMENTS = ["a b c d e f g h i j", "k l m n o p q r s t", "u"]

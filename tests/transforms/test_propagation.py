@@ -10,7 +10,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings
-from longtail.transforms.augment import augmented
+from longtail.transforms import augmented
 
 
 def made() -> Dataset:
@@ -34,6 +34,6 @@ def test_filtered_pairs_stay_out_and_hubs_join_nothing() -> None:
         augmented(data, "propagation", seed=0).train.targets.toarray(), [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     )
     np.testing.assert_array_equal(  # nodes 0 and 1 have two neighbours on one of the sides
-        augmented(data, "propagation:hub=1", seed=0).train.targets.toarray(), made().train.targets.toarray()
+        augmented(data, "propagation:hub_degree=1", seed=0).train.targets.toarray(), made().train.targets.toarray()
     )
     np.testing.assert_array_equal(data.train.targets.toarray(), made().train.targets.toarray())

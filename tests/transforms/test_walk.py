@@ -110,7 +110,7 @@ def test_a_narrow_beam_is_near_and_never_above_one() -> None:
 
 def test_hubs_are_cut() -> None:
     edges = matrix([[1, 1, 0], [1, 0, 1], [1, 0, 0]])
-    found = walk(edges, hub=2).toarray()
+    found = walk(edges, hub_degree=2).toarray()
     assert (found[:, 0] == 0).all()
     np.testing.assert_allclose(found[:2, 1:], np.eye(2), atol=1e-6)
     assert not found[2].any()

@@ -1,14 +1,9 @@
-"""Training rows that are made, not given: Gandalf, its variants, and the augmentations that it is compared with.
-
-An augmentation turns a data set into one with other training rows. Whoever trains on these takes frequencies and
-propensities from the data set as it was; labels, filters, the validation rows and the test split are not touched.
-"""
+"""Label texts as training rows: Gandalf, and the targets that it is compared with."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -19,8 +14,6 @@ from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
 from longtail.transforms.cooccurrence import related_labels, symmetric, walked_labels
-from longtail.transforms.mixing import label_mixup, mixup, synonyms
-from longtail.transforms.propagation import propagation
 
 Choose: TypeAlias = Literal["random", "tail"]
 Rows: TypeAlias = Literal["all", "surrogate", "sample"]
@@ -119,71 +112,6 @@ def walk(
         return walked_labels(dataset.train.targets, chosen, threshold=threshold)
 
     return _with_label_rows(dataset, targets, labels, choose, rows, seed)
-
-
-AUGMENTATIONS: dict[str, Callable[..., Dataset]] = {
-    "gandalf": gandalf,
-    "one_hot": one_hot,
-    "glas": glas,
-    "walk": walk,
-    "synonyms": synonyms,
-    "mixup": mixup,
-    "label_mixup": label_mixup,
-    "propagation": propagation,
-}
-
-
-def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
-    """A data set with other training rows.
-
-    Args:
-        dataset: after the validation rows were held out.
-        augment: ``none``, or the name of an augmentation with its options: ``gandalf``,
-            ``gandalf:threshold=0.2:labels=10000``. The options are the arguments of the function of that name.
-        seed: of all random numbers.
-
-    Raises:
-        BadInput: there is no such augmentation or option, or a value is not one.
-    """
-    if augment == "none":
-        return dataset
-    name, _, options = augment.partition(":")
-    if name not in AUGMENTATIONS:
-        expected = ", ".join(["none", *AUGMENTATIONS])
-        raise BadInput("--augment", f"expected one of {expected}, found {name}", remedy="choose one of those")
-    transform = AUGMENTATIONS[name]
-    return transform(dataset, seed=seed, **_options(name, transform, options))
-
-
-def _options(name: str, transform: Callable[..., Dataset], text: str) -> dict[str, Any]:
-    """The options in ``key=value:key=value``, of the types that the function declares."""
-    hints = get_type_hints(transform)
-    known = {key: hints[key] for key in inspect.signature(transform).parameters if key not in {"dataset", "seed"}}
-    options: dict[str, Any] = {}
-    for part in filter(None, text.split(":")):
-        key, _, value = (piece.strip() for piece in part.partition("="))
-        if key not in known:
-            found = f"expected one of the options {', '.join(known)}, found {key!r}"
-            raise BadInput(f"--augment {name}", found, remedy="write options as name:option=value:option=value")
-        options[key] = _value(f"--augment {name}:{key}", known[key], value)
-    return options
-
-
-def _value(where: str, hint: Any, text: str) -> Any:
-    if hint in (Choose, Rows):
-        if text not in get_args(hint):
-            expected = ", ".join(get_args(hint))
-            raise BadInput(where, f"expected one of {expected}, found {text!r}", remedy="choose one of those")
-        return text
-    kind = float if hint is float else int
-    try:
-        value = kind(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        what = "a number" if kind is float else "an integer"
-        raise BadInput(where, f"expected {what} of at least 0, found {text!r}", remedy="write name:option=value:...")
-    return value
 
 
 def _check_threshold(threshold: float) -> None:
