@@ -32,9 +32,9 @@ from longtail.batches.batch import Batch
 from longtail.data.sparse import CSR, csr
 from longtail.losses.full.chunked import binary_cross_entropy, decoupled_softmax, sup_con
 from longtail.losses.full.targets import SparseTargets
+from longtail.memory import peak_bytes
 from longtail.modules.table import Table
 from longtail.text.tokens import VectorTokens
-from longtail.train.cost import peak_bytes
 from longtail.train.fit import take_step
 from longtail.train.in_backward import SGDInBackward
 from longtail.train.optimizer import AdamW

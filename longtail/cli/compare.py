@@ -12,11 +12,13 @@ from rich.console import Console
 
 from longtail.compare.comparison import compare as run
 from longtail.compare.methods import Method
-from longtail.compare.peers import PEERS
+from longtail.compare.peers import PEERS, about
 from longtail.compare.processes import seconds_of
 from longtail.report.names import short_names
 from longtail.report.selection import unfinished
 from longtail.report.terminal import summary
+
+_THERE_ARE = "; ".join(f"{name}: {about(name)}" for name in PEERS)
 
 
 def compare(
@@ -30,9 +32,7 @@ def compare(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Runs of each recipe, with the seeds 0, 1, and so on.")] = 3,
-    peers: Annotated[
-        str, typer.Option(help=f"Other tools, with commas: {', '.join(PEERS)}; also peer:argument=value.")
-    ] = "",
+    peers: Annotated[str, typer.Option(help=f"Other tools, with commas; also peer:argument=value. {_THERE_ARE}.")] = "",
     peer_python: Annotated[
         str, typer.Option(help="A Python that has the peers' packages.", show_default="this one")
     ] = sys.executable,

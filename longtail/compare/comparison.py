@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, run_peer, train
+from longtail.compare.lock import alone
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peering import must_be_there
 from longtail.compare.processes import OverBudget, Process
@@ -74,8 +72,8 @@ def compare(
     unfinished: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "stopped": {}}
     rows: dict[str, Row] = {}
     results: dict[str, Any] = {}
-    with _alone(out, say) as lock:
-        process = Process(lock, quiet=console is None, budget=budget)
+    with alone(out, say) as inherited:
+        process = Process(inherited, quiet=console is None, budget=budget)
         for number, job in enumerate(jobs, 1):
             label = job.method.label
             if not job.done() and not any(label in of for of in unfinished.values()):
@@ -143,22 +141,3 @@ def _write(
         with replacing(out / name) as path:
             path.write_text(text, encoding="utf-8")
     return results
-
-
-@contextmanager
-def _alone(out: Path, console: Console) -> Iterator[int]:
-    """Hold the folder's lock, and give its descriptor: a process that inherits it holds the lock as well.
-
-    So a training process that outlives a killed comparison is waited for, not trained against.
-    """
-    out.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(out / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            console.print(f"Waiting for another process that works in {out}.", highlight=False)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shutil
 import sys
@@ -109,7 +110,8 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         "hashes": dataset.fingerprint(),
         "depth": DEPTH + most,
     }
-    write_json(job.folder / "given" / "asked.json", settings)
+    where = {"file": inspect.getfile(type(peer)), "class": type(peer).__name__}
+    write_json(job.folder / "given" / "asked.json", settings | where)
     process.run([*program(python), str(job.folder)], job.folder)
     top, said = collect(job.folder / "given", test, DEPTH)
     cost = Cost(round(before + said["seconds"], 3), said["peak_memory"], said["peak_gpu_memory"])

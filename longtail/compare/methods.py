@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import NoneType
@@ -17,7 +18,7 @@ from longtail.report.commands import text_of
 from longtail.stages.recipe import options_class
 
 _SET_BY_COMPARE = ("dataset", "out", "seed")
-_KNOWN: Mapping[str, Callable[..., Any]] = {**RECIPES, **PEERS}
+_KNOWN: Mapping[str, Callable[..., Any]] = ChainMap[str, Callable[..., Any]](PEERS, RECIPES)
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 

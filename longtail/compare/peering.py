@@ -14,7 +14,8 @@ import numpy as np
 from scipy import sparse
 
 from longtail.compare import peers
-from longtail.compare.peers import Peer
+from longtail.compare.peers import PEERS
+from longtail.compare.peers.base import Peer
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import row_of_entry
 from longtail.data.split import Split
@@ -36,21 +37,23 @@ def must_be_there(names: Sequence[str], python: str) -> None:
     """
     if not names:
         return
+    packages = [package for name in dict.fromkeys(names) if (package := PEERS[name]().package) is not None]
+    wanted = [f"{distribution}={module}" for distribution, module in packages]
     try:
         found = subprocess.run(  # noqa: S603 - our own program, without a shell
-            [*program(python), "--missing", *names], capture_output=True, text=True, check=True
+            [*program(python), "--missing", *wanted], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError) as error:
         problem = f"expected a Python with numpy and scipy, found {type(error).__name__}"
-        raise BadInput(python, problem, remedy="give --peer-python") from None
+        raise BadInput(python, problem, remedy="give another peer_python") from None
     if missing := found.stdout.split():
         problem = f"has no {', '.join(missing)}, which the peers need"
-        raise BadInput(python, problem, remedy="pip install 'longtail[peers]' there, or give another --peer-python")
+        raise BadInput(python, problem, remedy="pip install 'longtail[peers]' there, or give another peer_python")
 
 
 def program(python: str) -> list[str]:
     """The program of peers under an interpreter, with nothing of this one's on its path."""
-    return [python, "-I", str(Path(peers.__file__).resolve())]
+    return [python, "-I", str(Path(peers.__file__).resolve().with_name("__main__.py"))]
 
 
 def prepare(given: Path, peer: Peer, dataset: Dataset) -> tuple[float, float]:

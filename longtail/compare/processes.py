@@ -27,12 +27,12 @@ class Process:
     """How processes run.
 
     Attributes:
-        lock: a file descriptor that a process inherits, so that a lock on it lasts as long as the process.
+        inherited: file descriptors that a process inherits, so that a lock on them lasts as long as the process.
         quiet: keep what it prints to itself.
         budget: seconds of a run, over all its processes; None for no limit.
     """
 
-    lock: int
+    inherited: tuple[int, ...]
     quiet: bool
     budget: float | None = None
 
@@ -63,7 +63,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            pass_fds=(self.lock,),
+            pass_fds=self.inherited,
         )
         try:
             _, errors = process.communicate(timeout=None if self.budget is None else self.budget - spent)

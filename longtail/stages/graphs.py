@@ -183,11 +183,15 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         walked = {
             side: run.once(
                 f"walk {name} {side}",
-                partial(cached_walk, matrix, run.cache, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree),
+                partial(
+                    cached_walk, matrix, run.cache, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree
+                ),
             )
             for side, matrix in known.items()
         }
-        again = partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree) if o.walk_again else None
+        again = (
+            partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree) if o.walk_again else None
+        )
         pools[name] = Neighbours(walked, known, text.source(table), share=o.graph_share, walk=again)
         tables[name] = table
     terms = [f"{name}.{side}" for name, pool in pools.items() for side in pool.edges]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import torch
 
 from longtail.files import write_json
+from longtail.memory import peak_bytes
 
 COST = "cost.json"  # in a run folder
 
@@ -58,13 +57,3 @@ class Meter:
 def read_cost(path: Path) -> Cost:
     """The cost in a file; nothing where there is none."""
     return Cost(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else Cost()
-
-
-def peak_bytes() -> int:
-    """The most memory that this process has held."""
-    status = Path("/proc/self/status")
-    if status.exists():  # what Linux says elsewhere starts from the memory of the parent process
-        fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())
-        return int(fields["VmHWM"].split()[0]) * 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024

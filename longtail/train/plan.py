@@ -6,7 +6,6 @@ would be encoded, searched or clustered is measured on a small part and counted.
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -21,6 +20,7 @@ from torch import nn
 from longtail.batches.loader import Loader
 from longtail.data.split import Split
 from longtail.errors import LongtailError
+from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
 
@@ -269,19 +269,8 @@ def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
     return int(2 * layers * (lengths * (34 * width + 5 * heads * lengths)).sum())
 
 
-def resident_bytes() -> int:
-    """The memory that this process holds now."""
-    statm = Path("/proc/self/statm")
-    pages = int(statm.read_text(encoding="ascii").split()[1]) if statm.exists() else 0
-    return pages * os.sysconf("SC_PAGE_SIZE")
-
-
 def free_bytes(device: torch.device) -> int:
     """The memory that this process can still take on a device, with what it holds already."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device)
-    meminfo = Path("/proc/meminfo")
-    if not meminfo.exists():  # not Linux: the whole memory is the only figure that the standard library gives
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    fields = dict(line.split(":") for line in meminfo.read_text(encoding="ascii").splitlines())
-    return int(fields["MemAvailable"].split()[0]) * 1024 + resident_bytes()
+    return free_memory_bytes() + resident_bytes()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-
-from longtail.train.cost import Cost, Meter, peak_bytes, read_cost
+from longtail.train.cost import Cost, Meter, read_cost
 
 
 def test_the_cost_of_an_earlier_process_is_added_to(tmp_path):
@@ -31,12 +29,3 @@ def test_what_was_not_written_is_not_counted(tmp_path):
     Meter(path)
     time.sleep(0.05)
     assert Meter(path).write().seconds < before.seconds + 0.05
-
-
-def test_the_peak_stays_when_the_memory_is_given_back():
-    block = np.ones(2**25)  # 256 MiB
-    peak = peak_bytes()
-    size = block.nbytes
-    assert peak > size
-    del block
-    assert peak_bytes() > peak - size // 8
