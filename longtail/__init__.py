@@ -9,19 +9,34 @@ if TYPE_CHECKING:
     from longtail import recipes
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
-    from longtail.model import Bundle, Model, load
+    from longtail.model import Bundle, Ensemble, Model, load
     from longtail.model.evaluation import evaluate
+    from longtail.model.predictions import Predictions
     from longtail.topk import Prediction
 
 __version__ = "0.1.0"
-__all__ = ["Bundle", "Dataset", "LongtailError", "Model", "Prediction", "__version__", "evaluate", "load", "recipes"]
+__all__ = [
+    "Bundle",
+    "Dataset",
+    "Ensemble",
+    "LongtailError",
+    "Model",
+    "Prediction",
+    "Predictions",
+    "__version__",
+    "evaluate",
+    "load",
+    "recipes",
+]
 
 _HOMES = {
     "Bundle": "longtail.model",
     "Dataset": "longtail.data.dataset",
+    "Ensemble": "longtail.model",
     "LongtailError": "longtail.errors",
     "Model": "longtail.model",
     "Prediction": "longtail.topk",
+    "Predictions": "longtail.model.predictions",
     "evaluate": "longtail.model.evaluation",
     "load": "longtail.model",
 }

@@ -10,7 +10,7 @@ import torch
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 from longtail import recipes
-from longtail.model.label_set import Live
+from longtail.model.label_set import LabelSet
 from longtail.testing.planted import planted
 from longtail.text.huggingface import quiet
 
@@ -57,6 +57,6 @@ def run(trained, tmp_path):
 @pytest.fixture
 def live(run):
     """The labels of a run."""
-    opened = Live(run, device="cpu")
+    opened = LabelSet(run, device="cpu")
     yield opened
     opened.close()

@@ -27,15 +27,15 @@ VERBS = {  # in the order of --help
     "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
     "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
     "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
-    "fuse": _Verb(
-        "ensemble.fuse",
+    "ensemble": _Verb(
+        "ensemble.ensemble",
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
     ),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
     "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
     "index": _Verb(
-        "serve.index", "Build an approximate index, which longtail serve then uses: for 300,000 labels and more."
+        "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
     ),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/serving.md), with a page at /."),
     "bench": _Verb("serve.bench_app", "Measure a server."),

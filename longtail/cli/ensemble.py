@@ -1,4 +1,4 @@
-"""``longtail fuse``: two trained runs as one."""
+"""``longtail ensemble``: two trained runs as one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
-from longtail.stages.ensemble import pair
+from longtail.stages.ensemble import ensemble as make
 from longtail.train.log import Log
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 
-def fuse(
+def ensemble(
     first: RunFolder,
     second: RunFolder,
     out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
@@ -29,4 +29,4 @@ def fuse(
     """
     dataset = Dataset.read(data_of(first, settings_of(first), data))
     run = Run(out, Log(out / "metrics.jsonl", Console()))
-    say_done(run, pair(dataset, first, second, out=run, device=device))
+    say_done(run, make(dataset, first, second, out=run, device=device))

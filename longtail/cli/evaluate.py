@@ -22,6 +22,7 @@ from longtail.metrics.summary import bin_table
 from longtail.model import Bundle, Model, load
 from longtail.model.evaluation import evaluate as measured
 from longtail.model.evaluation import must_have_test
+from longtail.model.label_set import changes_made
 from longtail.topk import FloatArray, IntArray
 from longtail.train.progress import settings_of
 
@@ -45,7 +46,7 @@ def evaluate(
 ) -> None:
     """Measure a trained run on the test split of its data set."""
     ks = _cut_offs(k)
-    model = load(run, device=device)
+    model = load(run, device=device, changes=False)
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=model.fields)
     test = must_have_test(dataset)
@@ -59,6 +60,12 @@ def evaluate(
         console.print(bin_table(of_label, kinds, f"R@{max(ks)}"))
     if test.filtered is None:
         _show_both_ways(model, found.ranked.vectors, dataset, console)
+    if changes := changes_made(run):
+        console.print(
+            f"The labels of this run were changed {changes:,} times since; the figures are of the model as trained.",
+            style="yellow",
+            highlight=False,
+        )
     if json_file is not None:
         write_json(json_file, found.as_dict())
     if report is not None:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
-from longtail.model.label_set import Live, NewLabel
+from longtail.model.label_set import LabelSet, NewLabel
 
 labels_app = typer.Typer(help="Add, remove and list labels of a trained model.", no_args_is_help=True)
 _BLOCK = 1_000  # labels added at a time
@@ -35,43 +35,43 @@ def add(
         labels = [NewLabel(uid, text, [{"title": one} for one in example or []])]
     else:
         raise BadInput("labels add", "expected --uid and --text, or --input", remedy="give one or the other")
-    live = Live(run, device="cpu", approximate=False)
+    label_set = LabelSet(run, device="cpu", exact=True)
     for at in range(0, len(labels), _BLOCK):
-        live.add(labels[at : at + _BLOCK])
-    live.close()
+        label_set.add(labels[at : at + _BLOCK])
+    label_set.close()
     Console(stderr=True, highlight=False).print(f"added {len(labels):,}")
 
 
 @labels_app.command()
 def remove(run: RunFolder, uids: Annotated[list[str], typer.Argument(help="Of the labels.")]) -> None:
     """Remove labels from a trained model; a running server is without them at once."""
-    live = Live(run, device="cpu", approximate=False)
-    if missing := [uid for uid in uids if live.view.find(uid) is None]:
-        live.close()
+    label_set = LabelSet(run, device="cpu", exact=True)
+    if missing := [uid for uid in uids if label_set.snapshot.find(uid) is None]:
+        label_set.close()
         raise BadInput("uid", f"expected uids of labels, found {', '.join(missing)}", remedy="nothing was removed")
-    live.remove(uids)
-    live.close()
+    label_set.remove(uids)
+    label_set.close()
     Console(stderr=True, highlight=False).print(f"removed {len(uids):,}")
 
 
 @labels_app.command("list")
 def list_(run: RunFolder) -> None:
     """Print the changes since the model was built, as JSON lines; what was added, as labels add --input reads it."""
-    live = Live(run, device="cpu", approximate=False)
-    for change in live.changes():
+    label_set = LabelSet(run, device="cpu", exact=True)
+    for change in label_set.changes():
         said: dict[str, Any] = {"uid": change.uid}
         said |= {"removed": True} if change.text is None else {"text": change.text, "examples": list(change.examples)}
         sys.stdout.write(json.dumps(said, ensure_ascii=False) + "\n")
-    live.close()
+    label_set.close()
 
 
 @labels_app.command()
 def compact(run: RunFolder) -> None:
     """Fold the changes into the model's own table; a running server goes on answering, and then uses it."""
-    live = Live(run, device="cpu")
-    live.compact()
-    count = len(live.view)
-    live.close()
+    label_set = LabelSet(run, device="cpu")
+    label_set.compact()
+    count = len(label_set.snapshot)
+    label_set.close()
     Console(stderr=True, highlight=False).print(f"{count:,} labels in one table")
 
 

@@ -18,10 +18,10 @@ from rich.markup import escape
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
-from longtail.model import Model
+from longtail.model import Model, load
 from longtail.model.explanation import linked_nodes
-from longtail.model.label_set import with_changes
-from longtail.topk import TopK
+from longtail.model.predictions import Predictions, text_by_field
+from longtail.topk import AnyArray
 
 
 def predict(
@@ -31,56 +31,57 @@ def predict(
     ] = "-",
     k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
     output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help="plain, encoder, classifier, combined, product or fused; else the best.")
-    ] = None,
+    kind: Annotated[str | None, typer.Option(help="A score kind, as evaluate shows them; else the best.")] = None,
+    uids: Annotated[bool, typer.Option("--uids", help="Write the array uids, too, into an .npz file.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Name the nodes that each text was linked to, and their weights (oak).")
     ] = False,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Rank labels for each line of a file, or for lines as they are typed.
 
     A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
+    The id of a label stays with it as long as the run lives, whatever other labels come and go.
 
     With --explain a line of JSON has the nodes too: the linker's score and the combiner's weight of each.
 
     Labels that were added with longtail labels are ranked too, and those that were removed are not.
     """
     if output is not None and output.suffix not in (".jsonl", ".npz"):
-        raise BadInput("--output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
-    bundle = with_changes(run, device=device)
+        raise BadInput("output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
+    model = load(run, device=device, exact=exact)
     for_people = output is None and (table or sys.stdout.isatty())
     with _opened(input_file) as file:
         texts = _texts(file, input_file)
         if for_people:
-            _print(bundle, texts, k, kind, explain)
+            _print(model, texts, k, kind, explain)
             return
         given = list(texts)
-    tops = bundle.stream(given, k, kind=kind)
+    blocks = model.stream(given, k, kind=kind)
     if output is None:
-        sys.stdout.writelines(_json_lines(bundle, given, tops, explain))
+        sys.stdout.writelines(_json_lines(model, given, blocks, explain))
         return
     with replacing(output) as temporary:
         if output.suffix == ".npz":
-            _write_arrays(temporary, list(tops), k)
+            _write_arrays(temporary, list(blocks), k, uids)
         else:
             with temporary.open("w", encoding="utf-8") as out:
-                out.writelines(_json_lines(bundle, given, tops, explain))
+                out.writelines(_json_lines(model, given, blocks, explain))
     Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False)
 
 
-def _print(bundle: Model, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
+def _print(model: Model, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
     """Answer each text at once, for people."""
     console = Console(highlight=False)
     for text in texts:
-        (labels,) = (labels for top in bundle.stream([text], k, kind=kind) for labels in bundle.named(top))
+        (labels,) = model.predict([text], k, kind=kind)
         console.print(f"[bold]{escape(text.get('title', ''))}[/bold]")
         for label in labels:
             console.print(f"  {label.score:8.3f}  {escape(label.text)}", no_wrap=True, overflow="ellipsis")
-        for node in linked_nodes(bundle, [text])[0] if explain else ():
+        for node in linked_nodes(model, [text])[0] if explain else ():
             share = "" if node.weight is None else f"{node.weight:.2f}"
             console.print(f"  {share:>8}  <- {escape(node.text)}", style="dim", no_wrap=True, overflow="ellipsis")
 
@@ -118,31 +119,33 @@ def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:
 
 def _fields(text: str, name: str, number: int) -> dict[str, str]:
     try:
-        fields = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadInput(
-            name, f"expected a JSON object, found {error.msg}", remedy="mend the line", line=number
-        ) from error
-    if not isinstance(fields.get("title", ""), str) or not isinstance(fields.get("content", ""), str):
-        raise BadInput(name, "expected strings for title and content", remedy="mend the line", line=number)
-    return {key: fields[key] for key in ("title", "content") if key in fields}
+        said = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        problem = f"expected a JSON object, found {getattr(error, 'msg', 'one too deep')}"
+        raise BadInput(name, problem, remedy="mend the line", line=number) from error
+    return text_by_field(said, name, number)
 
 
-def _json_lines(bundle: Model, texts: list[dict[str, str]], tops: Iterator[TopK], explain: bool) -> Iterator[str]:
+def _json_lines(
+    model: Model, texts: list[dict[str, str]], blocks: Iterator[Predictions], explain: bool
+) -> Iterator[str]:
     position = 0
-    for top in tops:
-        block = texts[position : position + len(top)]
-        position += len(top)
-        nodes = linked_nodes(bundle, block) if explain else None
-        for i, (text, labels) in enumerate(zip(block, bundle.named(top), strict=True)):
+    for block in blocks:
+        given = texts[position : position + len(block)]
+        position += len(block)
+        nodes = linked_nodes(model, given) if explain else None
+        for i, (text, labels) in enumerate(zip(given, block, strict=True)):
             line: dict[str, Any] = {"text": text.get("title", ""), "labels": [label._asdict() for label in labels]}
             if nodes is not None:
                 line["nodes"] = [node._asdict() for node in nodes[i]]
             yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
-def _write_arrays(path: Path, tops: list[TopK], k: int) -> None:
-    ids = np.concatenate([np.zeros((0, k), np.int64), *(top.ids for top in tops)])
-    scores = np.concatenate([np.zeros((0, k), np.float32), *(top.scores for top in tops)])
+def _write_arrays(path: Path, blocks: list[Predictions], k: int, uids: bool) -> None:
+    ids = np.concatenate([np.zeros((0, k), np.int64), *(block.ids for block in blocks)])
+    scores = np.concatenate([np.zeros((0, k), np.float32), *(block.scores for block in blocks)])
+    arrays: dict[str, AnyArray] = {"ids": ids, "scores": scores}
+    if uids:
+        arrays["uids"] = np.concatenate([np.zeros((0, k), np.str_), *(block.uids for block in blocks)])
     with path.open("wb") as file:
-        np.savez(file, ids=ids, scores=scores)
+        np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput, MissingExtra
-from longtail.model.label_set import Live
+from longtail.model.label_set import LabelSet
 from longtail.search.faiss import EXACT_BELOW
 
 bench_app = typer.Typer(help="Measure a server.", no_args_is_help=True)
@@ -46,7 +46,7 @@ def serve(
         run.absolute(),
         device=device,
         threads=threads or threads_of(workers),
-        approximate=not exact,
+        exact=exact,
         queue=queue,
         deadline=deadline,
     )
@@ -63,17 +63,18 @@ def index(
     kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
-    """Build an approximate index, which longtail serve then uses: for 300,000 labels and more.
+    """Build an approximate index, which longtail serve and predict then use: for 300,000 labels and more.
 
     Its recall is measured against exact search, with texts of labels as queries, and kept with it.
     """
     console = Console(highlight=False)
-    live = Live(run, device=device, approximate=False)
-    labels, kind = len(live.view.model.labels), kind or live.view.model.kinds[-1]
+    label_set = LabelSet(run, device=device, exact=True)
+    base = label_set.snapshot.base
+    labels, kind = len(base.labels), kind or base.scorer().name
     if labels < EXACT_BELOW:
         console.print(f"{labels:,} labels: exact search is as good below {EXACT_BELOW:,}, and needs no index.")
-    made = live.index(kind, target=recall, method=method, memory=memory)
-    live.close()
+    made = label_set.index(kind, target=recall, method=method, memory=memory)
+    label_set.close()
     console.print(
         f"{made.method} over {made.labels:,} labels, {kind} score, in {made.seconds:,.0f} s: recall@{made.k} "
         f"{made.recall:.3f} on {made.queries:,} queries, looking at {made.effort} candidates or cells"
@@ -93,10 +94,12 @@ def bench_serve(
     batch: Annotated[int, typer.Option(help="Texts a request.", min=1)] = 1,
 ) -> None:
     """Send requests at a steady rate and print how long answers take: an open loop, loopback addresses only."""
-    from longtail.serve.load_test import Load, report, run  # noqa: PLC0415  (only where it is needed)
+    from longtail.serve.load_test import LoadTest, report, run  # noqa: PLC0415  (only where it is needed)
 
     lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
-    results = asyncio.run(run(Load(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch)))
+    results = asyncio.run(
+        run(LoadTest(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch))
+    )
     Console(highlight=False, soft_wrap=True).print(report(results, seconds))
     if any(result.error for result in results):
         raise typer.Exit(1)

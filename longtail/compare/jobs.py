@@ -150,7 +150,7 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
 
 def predict(job: Job, test: Split) -> None:
     """Rank labels for the test documents with the model of a run, and keep that in the run's folder."""
-    ranked = rank_test(load(job.folder), test)
+    ranked = rank_test(load(job.folder, changes=False), test)
     _keep(job, ranked.tops, ranked.milliseconds)
 
 

@@ -4,38 +4,51 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
 
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
+from longtail.errors import BadInput
+from longtail.model.predictions import Predictions, Text, text_by_field
+from longtail.model.scorers import ALL, Columns, Scorer
 from longtail.modules.encoders.base import Encoder
-from longtail.search.exact import Exact
+from longtail.modules.linker import Linked
+from longtail.search.base import Ranker
 from longtail.search.fusion import Fusion
-from longtail.search.product import Product
-from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
+from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
 _BLOCK = 8_192  # texts predicted at a time
 
 
 class Model(ABC):
-    """Ranks L labels for texts: a text is encoded once, and each score kind reads some columns of its vector.
+    """Ranks L labels for texts: a text is encoded once, and each scorer reads some columns of its vector.
+
+    Inside, a label is its row, in [0, L): searches, tables and matrices of true pairs say rows. What is answered says
+    ids, which stay with a label as long as a run lives.
 
     Attributes:
         recipe: what trained it.
-        labels: L texts.
+        labels: L texts, each with a uid of its own.
+        ids: (L,) int64, the stable id of each row.
         fields: the fields of a text that it reads.
         device: where encoders are and searches run.
+        scorers: the score kinds, the best one last.
+        mixed: the scorers that a fusion mixes.
     """
 
     __slots__ = ()
     recipe: str
     labels: Texts
+    ids: IntArray
     fields: tuple[str, ...]
     device: torch.device
+    scorers: tuple[Scorer, ...]
+    mixed: tuple[Scorer, ...]
 
     @property
     @abstractmethod
@@ -44,22 +57,17 @@ class Model(ABC):
 
     @property
     @abstractmethod
-    def kinds(self) -> tuple[str, ...]:
-        """The score kinds, the best one last."""
-
-    @property
-    @abstractmethod
-    def scorers(self) -> tuple[str, ...]:
-        """The score kinds that a fusion mixes."""
-
-    @property
-    @abstractmethod
     def width(self) -> int:
         """The width of a text's vector, before the 1 that `encode` puts at its end."""
 
+    @property
+    @abstractmethod
+    def linked(self) -> Linked | None:
+        """What links a text to nodes that enrich it, if there is something."""
+
     @abstractmethod
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
-        """The float32 vectors of n texts, (n, width + 1): what kinds read, one after the other, and a 1.
+        """The float32 vectors of n texts, (n, width + 1): what scorers read, one after the other, and a 1.
 
         Args:
             texts: n texts.
@@ -67,24 +75,8 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def columns(self, kind: str) -> slice | IntArray:
-        """The columns of a text's vector that a score kind reads."""
-
-    @abstractmethod
-    def table(self, kind: str, ids: IntArray | slice = slice(None)) -> FloatArray:
-        """The label vectors of a score kind, (L, W) float32, which an index stores, or some rows of them.
-
-        Raises:
-            BadInput: the model has no such score kind.
-        """
-
-    @abstractmethod
-    def index(self, kind: str) -> Exact | Product:
-        """The index of a score kind, built at its first use."""
-
-    @abstractmethod
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Model:
-        """The same model over m labels that it was not trained with.
+        """The same model over m labels that it was not trained with; their ids follow the largest that it has.
 
         Args:
             labels: m texts with uids.
@@ -97,12 +89,13 @@ class Model(ABC):
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
 
     @abstractmethod
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray]) -> Model:
+    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Model:
         """The same encoder and fusion over other labels.
 
         Args:
             labels: m texts with uids.
             rows: the arrays of `per_label`, m rows each.
+            ids: (m,) int64 stable ids.
         """
 
     @abstractmethod
@@ -113,22 +106,66 @@ class Model(ABC):
     def save(self, folder: Path) -> None:
         """Write the model into a new folder, which appears whole or not at all."""
 
-    def queries(self, vectors: FloatArray, kind: str) -> FloatArray:
-        """The (n, W) float32 queries of an index of ``table(kind)``, for vectors from `encode`."""
-        return vectors[:, self.columns(kind)]
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of the scorers, the best one last."""
+        return tuple(scorer.name for scorer in self.scorers)
 
-    def take(self, ids: IntArray) -> Model:
-        """The same model over some of its labels, in the order of ``ids``."""
-        return self.over(self.labels.take(ids), {name: rows[ids] for name, rows in self.per_label().items()})
+    def scorer(self, kind: str | None = None) -> Scorer:
+        """A scorer by its name; the best one if left out.
+
+        Raises:
+            BadInput: the model has no such score kind.
+        """
+        if kind is None:
+            return self.scorers[-1]
+        found = next((scorer for scorer in (*self.scorers, *self.mixed) if scorer.name == kind), None)
+        return found or _refuse(kind, self.scorers)
+
+    def index(self, kind: str | None = None) -> Ranker:
+        """What ranks labels for the `queries` of a score kind, the best one if left out."""
+        return self.scorer(kind).index
+
+    def table(self, kind: str | None = None, ids: IntArray | slice = ALL) -> FloatArray:
+        """The label vectors of a score kind, (L, W) float32, which an index stores, or some rows of them.
+
+        Raises:
+            BadInput: the model has no such score kind, or its score is no inner product.
+        """
+        scorer = self.scorer(kind)
+        return (scorer.rows or _refuse(scorer.name, [one for one in self.scorers if one.rows is not None]))(ids)
+
+    def columns(self, kind: str | None = None) -> Columns:
+        """The columns of a text's vector that a score kind reads, the best one if left out."""
+        return self.scorer(kind).columns
+
+    def queries(self, vectors: FloatArray, kind: str | None = None) -> FloatArray:
+        """The (n, W) float32 queries of the `index` of a score kind, for vectors from `encode`."""
+        return self.scorer(kind).queries(vectors)
+
+    def label(self, row: int) -> tuple[int, str, str]:
+        """The id, the uid and the text of the label in a row."""
+        return int(self.ids[row]), self.labels.uids[row], self.labels.fields["title"][row]
+
+    @property
+    def next_id(self) -> int:
+        """The lowest id above those of its labels."""
+        return int(self.ids.max(initial=-1)) + 1
+
+    def take(self, rows: IntArray) -> Model:
+        """The same model over the labels in some rows, in their order."""
+        return self.over(
+            self.labels.take(rows), {name: array[rows] for name, array in self.per_label().items()}, self.ids[rows]
+        )
 
     def followed_by(self, other: Model) -> Model:
         """The same model over its own labels and then those of another, which `over` or `new_labels` made of it."""
         others = other.per_label()
         both = {name: np.concatenate([rows, others[name]]) for name, rows in self.per_label().items()}
-        return self.over(self.labels.followed_by(other.labels), both)
+        return self.over(self.labels.followed_by(other.labels), both, np.concatenate([self.ids, other.ids]))
 
     def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank labels for encoded texts.
+        """Rank rows of labels for encoded texts.
 
         Args:
             vectors: of n texts, from `encode`.
@@ -136,41 +173,56 @@ class Model(ABC):
             kind: the score kind; the best one if left out.
             exclude: (n, L) pairs that must not be ranked.
         """
-        kind = kind or self.kinds[-1]
-        return self.index(kind).search(self.queries(vectors, kind), k, exclude=exclude)
+        return self.scorer(kind).search(vectors, k, exclude=exclude)
 
     def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank labels for n texts: `encode`, then `search`."""
+        """Rank rows of labels for n texts: `encode`, then `search`."""
         return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
 
-    def stream(self, texts: Iterable[Mapping[str, str]], k: int, *, kind: str | None = None) -> Iterator[TopK]:
-        """Rank labels for any number of texts, some thousand at a time.
+    def named(self, top: TopK) -> Predictions:
+        """Ranked rows of labels as ids, uids, texts and scores."""
+        return Predictions(top, lambda: self.ids, self.label)
+
+    def stream(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Iterator[Predictions]:
+        """The k best labels of any number of texts, which are read and answered in blocks of some thousand.
 
         Args:
-            texts: each with a ``title``, and a ``content`` if the model reads one.
+            texts: each a title, or a mapping with a ``title``, a ``content``, or both.
             k: labels a text.
             kind: the score kind; the best one if left out.
-        """
-        iterator = iter(texts)
-        while block := list(islice(iterator, _BLOCK)):
-            yield self.rank(Texts.by_field(block, self.fields), k, kind=kind)
 
-    def predict(self, texts: Sequence[str], k: int = 5, *, kind: str | None = None) -> list[list[Prediction]]:
-        """The k best labels of each text, best first.
+        Raises:
+            BadInput: a text is none, or there is no such score kind.
+        """
+        if isinstance(texts, (str, Mapping)):
+            raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
+        numbered = zip(texts, count(), strict=False)
+        while block := [text_by_field(text, f"text {i}") for text, i in islice(numbered, _BLOCK)]:
+            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind))
+
+    def predict(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Predictions:
+        """The k best labels of each text, best first; of an iterable that is read once, too.
+
+        Texts are read in blocks and let go; the ranked labels of all of them are returned. `stream` gives them block by
+        block.
 
         Args:
-            texts: plain texts, read as titles.
+            texts: n of them, each a title, or a mapping with a ``title``, a ``content``, or both.
             k: labels a text.
             kind: the score kind; the best one if left out.
-        """
-        tops = self.stream(({"title": text} for text in texts), k, kind=kind)
-        return [row for top in tops for row in self.named(top)]
 
-    def named(self, top: TopK) -> list[list[Prediction]]:
-        """Ranked label ids with their uids, texts and scores; empty places are left out."""
-        title, uid = self.labels.fields["title"], self.labels.uids
-        names = {i: (i, uid[i], title[i]) for i in np.unique(top.ids).tolist() if i >= 0}
-        return [
-            [Prediction(*names[i], score) for i, score in zip(ids, scores, strict=True) if i >= 0]
-            for ids, scores in zip(top.ids.tolist(), top.scores.tolist(), strict=True)
-        ]
+        Returns:
+            A sequence of n lists of `Prediction`, with the arrays ``ids`` (n, k) int64, ``scores`` (n, k) float32 and
+            ``uids`` (n, k).
+
+        Raises:
+            BadInput: a text is none, or there is no such score kind.
+        """
+        blocks = list(self.stream(texts, k, kind=kind))
+        ids = np.concatenate([np.zeros((0, k), np.int64), *(block.rows for block in blocks)])
+        return self.named(TopK(ids, np.concatenate([np.zeros((0, k), np.float32), *(b.scores for b in blocks)])))
+
+
+def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:
+    names = ", ".join(scorer.name for scorer in known)
+    raise BadInput("kind", f"expected one of {names}, found {kind}", remedy="choose one of those")

@@ -17,14 +17,14 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
 from longtail.model.base import Model
+from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
+from longtail.model.uids import with_uids
 from longtail.modules.classifiers import taught
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked, with_one
 from longtail.modules.storage import Modules
-from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
-from longtail.search.product import Product
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
@@ -41,14 +41,17 @@ class Bundle(Model):
         recipe: the name of the recipe that trained it.
         encoder: text to unit rows.
         fields: the fields of a text that the encoder reads.
-        labels: L texts.
-        vectors: float32 label vectors by score kind: ``encoder`` (L, D), the embeddings of the labels' texts, and
-            ``classifier``, (L, D), or (L, D + 1) with a bias, where the recipe trains one.
-        fusion: mixes the two `scorers`; the kind ``fused`` exists where it is given.
+        labels: L texts; one without a uid is known by its id (`longtail.model.uids`).
+        vectors: float32 label vectors: ``encoder`` (L, D), the embeddings of the labels' texts, and ``classifier``,
+            (L, D), or (L, D + 1) with a bias, where the recipe trains one.
+        fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
             ``combined``, the sum of the cosines of both, exists where it is given.
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
+        ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
+        scorers: plain, encoder, classifier, combined, product, fused: those that there are.
+        mixed: the scorer of a document's own text, and that of the classifiers.
     """
 
     recipe: str
@@ -60,20 +63,42 @@ class Bundle(Model):
     device: torch.device
     heads: TwoHeads | None = None
     linked: Linked | None = None
-    _indexes: dict[str, Exact] = field(default_factory=dict, init=False, repr=False)  # a changed copy has its own
+    ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    scorers: tuple[Scorer, ...] = field(init=False, repr=False)
+    mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The score kinds, the best one last: plain, encoder, classifier, combined, product, fused."""
-        linked = self.linked is not None
-        derived = {"combined": self.heads is not None, "product": linked and "classifier" in self.vectors}
-        derived["fused"] = self.fusion is not None
-        return (*(("plain",) if linked else ()), *self.vectors, *(kind for kind, there in derived.items() if there))
+    def __post_init__(self) -> None:
+        ids = self.ids if len(self.ids) else np.arange(len(self.labels))
+        if len(ids) != len(self.labels):
+            raise ValueError(f"{len(ids)} ids for {len(self.labels)} labels")
+        mixed, scorers = self._scorers()
+        made = {"ids": ids, "labels": with_uids(self.labels, ids), "mixed": mixed, "scorers": scorers}
+        for name, value in made.items():
+            object.__setattr__(self, name, value)
 
-    @property
-    def scorers(self) -> tuple[str, ...]:
-        """The score kinds that a fusion mixes; one that meets another vector than the classifier does adds more."""
-        return tuple("plain" if kind == "encoder" and self.linked is not None else kind for kind in self.vectors)
+    def _scorers(self) -> tuple[tuple[Scorer, ...], tuple[Scorer, ...]]:
+        """Those that a fusion mixes, and all of them."""
+        z, w, device = self.vectors["encoder"], self.vectors.get("classifier"), self.device
+        second = 0 if self.heads is None and self.linked is None else z.shape[1]  # where the other view begins
+
+        def of(name: str, vectors: FloatArray, start: int) -> Scorer:
+            return inner_product(name, slice(start, start + vectors.shape[1]), lambda ids: vectors[ids], device)
+
+        text = of("encoder" if self.linked is None else "plain", z, 0)
+        mixed, scorers = [text], [text]
+        if self.linked is not None:
+            scorers.append(replace(text, name="encoder", columns=slice(second, second + z.shape[1])))
+        if w is not None:
+            classifier = of("classifier", w, second)
+            mixed.append(classifier)
+            scorers.append(classifier)
+            if self.heads is not None:
+                scorers.append(cosine_sum("combined", slice(0, self.width), z, w, device))
+            if self.linked is not None:
+                scorers.append(product("product", classifier, z))
+        if self.fusion is not None:
+            scorers.append(fused(self.fusion, mixed, self.width, device))
+        return tuple(mixed), tuple(scorers)
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
@@ -85,47 +110,8 @@ class Bundle(Model):
         """The width of a document's vector, before the 1 that `encode` puts at its end."""
         return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
 
-    def index(self, kind: str) -> Exact | Product:
-        """The index of a score kind, built at its first use."""
-        if kind == "product" and kind in self.kinds:
-            return Product(self._exact("classifier"), self.vectors["encoder"])
-        return self._exact(kind)
-
-    def _exact(self, kind: str) -> Exact:
-        if kind not in self._indexes:
-            self._indexes[kind] = Exact(self.table(kind), device=self.device)
-        return self._indexes[kind]
-
-    def table(self, kind: str, ids: IntArray | slice = slice(None)) -> FloatArray:
-        """The label vectors of a score kind, (L, W) float32, which an index stores, or some rows of them.
-
-        Raises:
-            BadInput: the model has no such score kind.
-        """
-        known = [name for name in self.kinds if name != "product"]  # it has an index, and no table
-        if kind not in known:
-            raise BadInput("kind", f"expected one of {', '.join(known)}, found {kind}", remedy="choose one of those")
-        vectors = {name: table[ids] for name, table in self.vectors.items()}
-        if kind == "combined":
-            z = vectors["encoder"]
-            w = vectors["classifier"][:, : z.shape[1]]
-            return np.concatenate([z, w / np.maximum(np.linalg.norm(w, axis=1, keepdims=True), 1e-12)], axis=1)
-        if kind == "fused":
-            assert self.fusion is not None
-            fusion = Fusion(self.fusion.weights, self.fusion.frequency[ids])
-            return fusion.table([*zip(vectors.values(), map(self.columns, self.scorers), strict=True)], self.width)
-        return vectors["encoder" if kind == "plain" else kind]
-
-    def columns(self, kind: str) -> slice:
-        """The columns of a document's vector that a score kind reads."""
-        if kind in ("combined", "fused"):
-            return slice(0, self.width + (kind == "fused"))
-        second = kind != "plain" if self.linked is not None else kind == "classifier" and self.heads is not None
-        start = self.vectors["encoder"].shape[1] if second else 0
-        return slice(start, start + self.vectors[kind if kind in self.vectors else "encoder"].shape[1])
-
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
-        """The float32 vectors of n texts, (n, width + 1): what kinds read, one after the other, and a 1.
+        """The float32 vectors of n texts, (n, width + 1): what scorers read, one after the other, and a 1.
 
         Args:
             texts: n texts.
@@ -159,22 +145,23 @@ class Bundle(Model):
         if "classifier" in self.vectors:
             seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
             rows["classifier"] = taught(z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1])
-        return self.over(labels, rows)
+        return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def per_label(self) -> dict[str, AnyArray]:
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
         return dict(self.vectors) | ({} if self.fusion is None else {"frequency": self.fusion.frequency})
 
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray]) -> Bundle:
+    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Bundle:
         """The same encoder and fusion over other labels.
 
         Args:
             labels: m texts with uids.
             rows: the arrays of `per_label`, m rows each.
+            ids: (m,) int64 stable ids.
         """
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion)
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids)
 
     def fused_by(self, fusion: Fusion) -> Bundle:
         """The same model with the kind ``fused``."""
@@ -188,6 +175,8 @@ class Bundle(Model):
             encoder: whether to write the encoder; a linker leaves it to the model around it where they share one.
         """
         arrays = self.per_label() | ({} if self.fusion is None else {"fusion": self.fusion.weights})
+        if not np.array_equal(self.ids, np.arange(len(self.ids))):
+            arrays["ids"] = self.ids
         with new_folder(folder) as path:
             modules = Modules(self.encoder, self.heads, None if self.linked is None else self.linked.enrichment)
             card = self._card() | modules.save(path, encoder=encoder)
@@ -236,7 +225,9 @@ class Bundle(Model):
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        return cls(card["recipe"], encoder, tuple(card["fields"]), labels, vectors, fusion, device, heads, linked)
+        known = {"ids": np.array(arrays["ids"])} if "ids" in arrays else {}
+        fields = tuple(card["fields"])
+        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, **known)
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -24,11 +24,13 @@ CREATE TABLE IF NOT EXISTS labels (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS state (
     only INTEGER PRIMARY KEY CHECK (only = 1), trained TEXT NOT NULL, last INTEGER NOT NULL, folded INTEGER NOT NULL,
-    dropped INTEGER NOT NULL, folder TEXT NOT NULL
+    dropped INTEGER NOT NULL, folder TEXT NOT NULL, numbered INTEGER NOT NULL
 );
+CREATE TABLE IF NOT EXISTS ids (uid TEXT PRIMARY KEY, id INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
 """
 
 Example = Mapping[str, str]  # a document, by field
+Known: TypeAlias = Callable[[str], "int | None"]  # the stable id of a label by its uid, or None
 
 
 class Change(NamedTuple):
@@ -39,12 +41,14 @@ class Change(NamedTuple):
         text: of the label, or None where it was removed.
         examples: documents that have the label.
         rows: its row of each array of `Model.per_label`, with a first dimension of 1; empty where it was removed.
+        id: its stable id, which the catalogue gives it for good; -1 where it has none.
     """
 
     uid: str
     text: str | None = None
     examples: Sequence[Example] = ()
     rows: Mapping[str, AnyArray] = {}
+    id: int = -1
 
 
 class State(NamedTuple):
@@ -55,19 +59,22 @@ class State(NamedTuple):
         folded: changes up to here are in the model of ``folder``.
         dropped: changes up to here may no longer be in the catalogue.
         folder: of the model that changes come on top of, relative to the run.
+        numbered: whether that model was compacted with the stable ids of its labels; earlier versions left them out.
     """
 
-    last: int
-    folded: int
-    dropped: int
-    folder: str
+    last: int = 0
+    folded: int = 0
+    dropped: int = 0
+    folder: str = "model"
+    numbered: bool = True
 
 
 class Catalogue:
     """The changes of a run's labels, in ``RUN/labels.sqlite``; any number of processes may read and write it.
 
-    A change is one transaction, on the disk (write-ahead log, full synchronisation) before `put` returns. Not for use
-    by two threads at once.
+    A change is one transaction, on the disk (write-ahead log, full synchronisation) before `put` returns. The table
+    ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which has no such table, is
+    brought up to date in place. Not for use by two threads at once.
 
     Args:
         run: the run folder; the catalogue is made where there is none.
@@ -87,7 +94,9 @@ class Catalogue:
             with self._transaction():
                 for statement in filter(str.strip, _TABLES.split(";")):
                     self._connection.execute(statement)
-                self._connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?, 0, 0, 0, 'model')", (trained,))
+                if "numbered" not in [row[1] for row in self._connection.execute("PRAGMA table_info(state)")]:
+                    self._connection.execute("ALTER TABLE state ADD COLUMN numbered INTEGER NOT NULL DEFAULT 0")
+                self._connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?, 0, 0, 0, 'model', 1)", (trained,))
         except sqlite3.DatabaseError as error:
             raise BadInput(
                 self.path, f"expected a catalogue of labels, found {error}", remedy="move it away"
@@ -120,18 +129,34 @@ class Catalogue:
 
     def state(self) -> State:
         """Where the catalogue stands."""
-        return State(*self._connection.execute("SELECT last, folded, dropped, folder FROM state").fetchone())
+        found = "SELECT last, folded, dropped, folder, numbered FROM state"
+        return State(*self._connection.execute(found).fetchone())
 
     def since(self, number: int) -> tuple[int, list[Change]]:
         """The number of the last change, and the newest change of each label among those after ``number``."""
-        query = "SELECT number, uid, text, examples, rows FROM labels WHERE number > ? ORDER BY number"
+        query = """
+            SELECT number, uid, text, examples, rows, COALESCE(id, -1) FROM labels LEFT JOIN ids USING (uid)
+            WHERE number > ? ORDER BY number
+        """
         found = self._connection.execute(query, (number,)).fetchall()
-        changes = [Change(uid, text, json.loads(examples), _arrays(rows)) for _, uid, text, examples, rows in found]
+        changes = [
+            Change(uid, text, json.loads(examples), _arrays(rows), known)
+            for _, uid, text, examples, rows, known in found
+        ]
         return (found[-1][0] if found else number), changes
 
-    def put(self, changes: Sequence[Change]) -> None:
-        """Record changes, all of them or none; they are on the disk when this returns."""
+    def put(self, changes: Sequence[Change], known: Known = lambda _: None, first: int = 0) -> None:
+        """Record changes, all of them or none; they are on the disk when this returns.
+
+        A label that had an id before keeps it; another that is added gets the next one that no label ever had.
+
+        Args:
+            changes: without ids.
+            known: gives the id of a label of the model that the changes come on top of, or None.
+            first: no label of that model has this id or a higher one.
+        """
         with self._transaction():
+            self._number([(change.uid, change.text is not None) for change in changes], known, first)
             (last,) = self._connection.execute("SELECT last FROM state").fetchone()
             self._connection.executemany(
                 "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)",
@@ -141,6 +166,35 @@ class Catalogue:
                 ],
             )
             self._connection.execute("UPDATE state SET last = ?", (last + len(changes),))
+
+    def number(self, known: Known, first: int) -> None:
+        """Give ids to the labels of a catalogue that an earlier version made, in the order of their changes.
+
+        Args:
+            known: as for `put`.
+            first: as for `put`.
+        """
+        query = "SELECT uid, text IS NOT NULL FROM labels WHERE uid NOT IN (SELECT uid FROM ids) ORDER BY number"
+        if missing := self._connection.execute(query).fetchall():
+            with self._transaction():
+                self._number(missing, known, first)
+
+    def keep(self, ids: Mapping[str, int]) -> None:
+        """Keep the ids of labels that are in no model any more, for the day that they are added again."""
+        with self._transaction():
+            self._connection.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?)", ids.items())
+
+    def _number(self, uids: Iterable[tuple[str, bool]], known: Known, first: int) -> None:
+        """Give ids to labels that have none; to those that are removed (not True), only an id that was known."""
+        (highest,) = self._connection.execute("SELECT COALESCE(MAX(id), -1) FROM ids").fetchone()
+        following = max(first, highest + 1)
+        for uid, is_there in uids:
+            if self._connection.execute("SELECT 1 FROM ids WHERE uid = ?", (uid,)).fetchone() is None:
+                given = known(uid)
+                if given is None and is_there:
+                    given, following = following, following + 1
+                if given is not None:
+                    self._connection.execute("INSERT INTO ids VALUES (?, ?)", (uid, given))
 
     def fold(self, before: State, number: int, folder: str) -> None:
         """From now on changes come on top of the model in ``folder``, which holds those up to ``number``.
@@ -155,7 +209,7 @@ class Catalogue:
                 raise LongtailError("another process has compacted the labels meanwhile; nothing is left to do")
             self._connection.execute("DELETE FROM labels WHERE number <= ?", (before.folded,))
             self._connection.execute(
-                "UPDATE state SET folded = ?, dropped = ?, folder = ?", (number, before.folded, folder)
+                "UPDATE state SET folded = ?, dropped = ?, folder = ?, numbered = 1", (number, before.folded, folder)
             )
 
 

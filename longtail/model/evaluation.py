@@ -59,7 +59,7 @@ def evaluate(
             or of the data set is not as it must be.
     """
     must_be_cut_offs(ks)
-    model = model if isinstance(model, Model) else load(model, device=device)
+    model = model if isinstance(model, Model) else load(model, device=device, changes=False)
     if isinstance(dataset, (str, Path)):
         dataset = Dataset.read(dataset, fields=model.fields)
     if isinstance(dataset, Dataset):

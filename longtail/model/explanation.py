@@ -10,9 +10,10 @@ import numpy as np
 
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.model import Bundle, Model
-from longtail.model.segments import Label, View
-from longtail.topk import FloatArray, TopK
+from longtail.model.base import Model
+from longtail.modules.encoders.base import embed
+from longtail.text.tokens import token_table
+from longtail.topk import FloatArray, IntArray, TopK
 
 WORDS = 64  # words of a text that are explained; the rest counts as one more
 
@@ -29,24 +30,22 @@ class Explained(NamedTuple):
     words: list[tuple[str, float]]
 
 
-def explain(view: View, text: dict[str, str], ranked: Sequence[Label], kind: str) -> list[Explained]:
+def explain(model: Model, text: Mapping[str, str], rows: IntArray, kind: str | None = None) -> list[Explained]:
     """Explain ranked labels of one text, by leaving out each word of the title in turn.
 
     Args:
-        view: where they were ranked.
+        model: that ranked them.
         text: by field.
-        ranked: its labels.
-        kind: the score kind that the words explain.
+        rows: (m,) the rows of the labels in the model.
+        kind: the score kind that the words explain; the best one if left out.
     """
-    labels = view.among(label.uid for label in ranked)
-    place = {uid: i for i, uid in enumerate(labels.labels.uids)}
-    order = [place[label.uid] for label in ranked if label.uid in place]
+    labels = model.take(rows)
     pieces = _pieces(text.get("title", ""))
     titles = [" ".join(pieces)] + [" ".join(pieces[:i] + pieces[i + 1 :]) for i in range(len(pieces))]
     shorter = [{**text, "title": title} for title in titles]
-    vectors = view.model.encode(Texts.by_field(shorter, view.model.fields))  # (1 + words, D)
-    scores = _scores(labels, vectors, kind)[:, order]  # (1 + words, labels)
-    whole = {name: _scores(labels, vectors[:1], name)[0, order].tolist() for name in labels.kinds}
+    vectors = model.encode(Texts.by_field(shorter, model.fields))  # (1 + words, D)
+    scores = _scores(labels, vectors, kind)  # (1 + words, m)
+    whole = {name: _scores(labels, vectors[:1], name)[0].tolist() for name in labels.kinds}
     return [
         Explained({name: values[i] for name, values in whole.items()}, list(zip(pieces, lost, strict=True)))
         for i, lost in enumerate((scores[0] - scores[1:]).T.tolist())
@@ -79,11 +78,11 @@ def linked_nodes(model: Model, given: Sequence[Mapping[str, str]]) -> list[list[
     Raises:
         BadInput: the model links no documents.
     """
-    if not isinstance(model, Bundle) or model.linked is None:
-        raise BadInput("--explain", f"a model of {model.recipe} links no documents to nodes", remedy="leave it out")
-    linked, texts = model.linked, Texts.by_field(given, model.fields)
-    x = model.queries(model.encode(texts, np.zeros((len(texts), 0), np.int64)), "plain")
-    top = linked.find(texts, x, model.encoder)
+    if model.linked is None:
+        raise BadInput("explain", f"a model of {model.recipe} links no documents to nodes", remedy="leave it out")
+    linked, texts, (encoder,) = model.linked, Texts.by_field(given, model.fields), model.encoders
+    x = embed(encoder, token_table(texts, model.fields, encoder.tokenizer), device=model.device)
+    top = linked.find(texts, x, encoder)
     weights = None if linked.enrichment is None else linked.enrichment.enrich(x, top.ids)[1]
     titles = linked.linker.labels.fields["title"]
     return [
@@ -101,7 +100,7 @@ def _pieces(title: str) -> list[str]:
     return words if len(words) <= WORDS else [*words[:WORDS], " ".join(words[WORDS:])]
 
 
-def _scores(labels: Model, vectors: FloatArray, kind: str) -> FloatArray:
+def _scores(labels: Model, vectors: FloatArray, kind: str | None) -> FloatArray:
     """(n, m) scores of all m labels, in their order."""
     top: TopK = labels.search(vectors, max(1, len(labels.labels)), kind=kind)
     return np.asarray(np.take_along_axis(top.scores, np.argsort(top.ids, axis=1), axis=1), np.float32)

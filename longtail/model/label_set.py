@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.devices import choose_device
 from longtail.errors import BadInput
-from longtail.model import Model, open_model
+from longtail.model.base import Model
 from longtail.model.catalogue import NAME, Catalogue, Change, Example, State
-from longtail.model.segments import Part, View
+from longtail.model.ensemble import open_model
+from longtail.model.segments import Segment
+from longtail.model.snapshot import Snapshot
 from longtail.search.base import Index
 from longtail.search.faiss import Approximate, Measured, build
 
@@ -36,45 +40,60 @@ class NewLabel(NamedTuple):
     examples: Sequence[Example] = ()
 
 
-class Live:
-    """A run whose labels change. Every change goes through the catalogue, also those of this process.
+class LabelSet:
+    """The label set of a run as it is now. Every change goes through the catalogue, also those of this process.
 
-    One thread may call `refresh`, and another `add` and `remove`.
+    It is what `longtail.load`, ``longtail predict`` and the server answer with. The catalogue is made by the first
+    change: to open a run writes nothing. One thread may call `refresh`, and another `add` and `remove`.
 
     Args:
-        run: the run folder; its catalogue is made if there is none.
+        run: the run folder.
         device: a torch device, or ``auto``.
-        approximate: use the approximate indexes that are kept with the model, if there are any.
+        exact: leave aside the approximate indexes that are kept with the model.
 
     Attributes:
         run: the run folder, links resolved.
-        view: the labels, as of the last `refresh`.
-        compacted: whether the run has a model by now that holds changes of this view: it should be opened anew.
+        snapshot: the labels, as of the last `refresh`.
+        compacted: whether the run has a model by now that holds changes of this snapshot: it should be opened anew.
+
+    Raises:
+        BadInput: the folder has no trained model, or its catalogue is of another.
     """
 
-    def __init__(self, run: Path, *, device: str = "auto", approximate: bool = True) -> None:
-        self.run, self._device, self._approximate = run.resolve(), choose_device(device), approximate
+    def __init__(self, run: Path, *, device: str = "auto", exact: bool = False) -> None:
+        self.run, self._device, self._exact = run.resolve(), choose_device(device), exact
         if not (self.run / "model" / "bundle.json").is_file():
             raise BadInput(self.run / "model", "expected a trained model, found none", remedy="train one with --out")
-        self._reader, self._writer = Catalogue(self.run), Catalogue(self.run)
-        self.state = self._reader.state()
-        self.view, self.compacted = self._opened(self.state), False
+        self._path = str(self.run / NAME)
+        self._reader: Catalogue | None = None
+        self._made_writer: Catalogue | None = None
+        self.compacted = False
+        reader = self._opened_reader()
+        self.state = State() if reader is None else reader.state()
+        self.snapshot = self._opened(self.state)
         self.refresh()
 
     def close(self) -> None:
         """Let go of the catalogue."""
-        self._reader.close()
-        self._writer.close()
+        for catalogue in (self._reader, self._made_writer):
+            if catalogue is not None:
+                catalogue.close()
 
-    def refresh(self) -> View:
+    @property
+    def model(self) -> Model:
+        """What answers: the snapshot, or the model as it was built where that is the same."""
+        return self.snapshot.base if self.snapshot.is_base else self.snapshot
+
+    def refresh(self) -> Snapshot:
         """The labels with every change that was acknowledged before this call; some microseconds if there is none."""
-        if self._reader.touched():
-            state = self._reader.state()
-            if state.dropped > self.view.number:  # what this view lacks is only in the newer model
-                self.view = self._opened(state)
-            self.view = self.view.changed(*self._reader.since(self.view.number))
+        reader = self._opened_reader()
+        if reader is not None and reader.touched():
+            state = reader.state()
+            if state.dropped > self.snapshot.number:  # what this snapshot lacks is only in the newer model
+                self.snapshot = self._opened(state)
+            self.snapshot = self.snapshot.changed(*reader.since(self.snapshot.number))
             self.compacted = state.folder != self.state.folder
-        return self.view
+        return self.snapshot
 
     def add(self, labels: Sequence[NewLabel]) -> None:
         """Add labels, or replace those with the same uid: all of them or none, on the disk when this returns.
@@ -83,67 +102,107 @@ class Live:
             BadInput: a uid is given twice, or something is empty or no text that UTF-8 can hold.
         """
         _check(labels)
-        self._writer.put(_changes(self.view.model, labels))
+        self._put(_changes(self.snapshot.base, labels))
 
     def remove(self, uids: Sequence[str]) -> None:
         """Remove labels, as `add` adds them; a uid that is not there is of no effect."""
-        self._writer.put([Change(uid) for uid in uids])
+        self._put([Change(uid) for uid in uids])
+
+    def _put(self, changes: Sequence[Change]) -> None:
+        trained = self.snapshot.segments[0].lookup
+        self._writer.put(changes, trained.id_of, trained.next_id)
 
     def changes(self) -> list[Change]:
         """The newest change of every label that was changed since the model was built."""
-        return self._writer.since(self.state.folded)[1]
+        reader = self._opened_reader()
+        return [] if reader is None else reader.since(self.state.folded)[1]
 
     def compact(self) -> None:
         """Fold the changes into a new model folder, while others go on reading and changing the labels."""
-        before, view = self.state, self.refresh()
-        if view.number == before.folded:
+        before, snapshot = self.state, self.refresh()
+        if snapshot.number == before.folded:
             return
-        folder = self.run / f"model-{view.number:09d}"
+        folder = self.run / f"model-{snapshot.number:09d}"
         shutil.rmtree(folder, ignore_errors=True)  # a crash left it
-        model = view.folded()
+        model = snapshot.folded
         model.save(folder)
-        for kind, index in view.parts[0].indexes.items():
+        for kind, index in snapshot.segments[0].indexes.items():
             assert isinstance(index, Approximate)
             _index(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
-        self._writer.fold(before, view.number, folder.name)
+        self._writer.fold(before, snapshot.number, folder.name)
         for old in self.run.glob("model-*"):
             if old.name not in (folder.name, before.folder):
                 shutil.rmtree(old, ignore_errors=True)
 
     def index(
-        self, kind: str, *, target: float = 0.95, method: str | None = None, memory: float | None = None
+        self,
+        kind: str | None = None,
+        *,
+        target: float = 0.95,
+        method: str | None = None,
+        memory: float | None = None,
     ) -> Measured:
         """Build an approximate index over the model's labels and keep it with the model.
 
         Args:
-            kind: the score kind.
+            kind: the score kind; the best one if left out.
             target: recall at 10 that is asked for, measured with texts of labels as queries.
             method: hnsw or ivfpq; by default hnsw if it fits in ``memory``.
             memory: GiB that the index may take.
         """
-        folder = self.run / self.state.folder / "index" / kind
-        built = _index(self.view.model, kind, target, method, memory)
+        name = self.snapshot.scorer(kind).name
+        folder = self.run / self.state.folder / "index" / name
+        built = _index(self.snapshot.base, name, target, method, memory)
         shutil.rmtree(folder, ignore_errors=True)
         built.save(folder)
         return built.measured
 
-    def _opened(self, state: State) -> View:
+    @property
+    def _writer(self) -> Catalogue:
+        if self._made_writer is None:
+            self._made_writer = Catalogue(self.run)
+        return self._made_writer
+
+    def _opened_reader(self) -> Catalogue | None:
+        """The catalogue, once there is one."""
+        if self._reader is None and os.path.exists(self._path):  # noqa: PTH110  (asked for at every request)
+            self._reader = Catalogue(self.run)
+        return self._reader
+
+    def _opened(self, state: State) -> Snapshot:
         folder = self.run / state.folder
         model = open_model(folder, device=self._device)
-        if not any(model.labels.uids):  # labels without uids are known by their numbers
-            names = Strings.of(map(str, range(len(model.labels))))
-            model = model.over(Texts(names, model.labels.fields), model.per_label())
-        indexes = dict(_kept(model, folder / "index")) if self._approximate else {}
-        return View((Part.of(model, indexes),), state.folded)
+        if not state.numbered and state.folder != "model":
+            model = self._numbered(model)
+        indexes = {} if self._exact else dict(_kept(model, folder / "index"))
+        first = Segment.of(model, indexes)
+        if self._reader is not None:
+            self._reader.number(first.lookup.id_of, first.lookup.next_id)
+        return Snapshot([first], state.folded)
+
+    def _numbered(self, model: Model) -> Model:
+        """A model that an earlier version compacted, which left the ids of its labels out.
+
+        Labels that were trained have their rows in the trained model again; those that were added follow in their
+        order, as no answer has told anyone their ids for good.
+        """
+        trained = open_model(self.run / "model", device=self._device)
+        known = dict(zip(trained.labels.uids, trained.ids.tolist(), strict=True))
+        following = count(trained.next_id)
+        ids = [known.pop(uid) if uid in known else next(following) for uid in model.labels.uids]
+        if self._reader is not None:
+            self._reader.keep(known)
+        return model.over(model.labels, model.per_label(), np.array(ids, np.int64))
 
 
-def with_changes(run: Path, *, device: str = "auto") -> Model:
-    """The model of a run with the changes of its labels, as one."""
-    if not (run / NAME).exists():
-        return open_model(run / "model", device=choose_device(device))
-    live = Live(run, device=device, approximate=False)
-    live.close()
-    return live.view.folded()
+def changes_made(run: Path) -> int:
+    """How many changes the labels of a run have seen since it was trained."""
+    if not (run / NAME).is_file():
+        return 0
+    catalogue = Catalogue(run)
+    made = catalogue.state().last
+    catalogue.close()
+    return made
 
 
 def fingerprint(run: Path) -> tuple[object, ...]:

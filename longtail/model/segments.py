@@ -1,39 +1,19 @@
-"""Labels in parts: a large one that stays as it is, and small ones for what was added; removed labels are hidden.
-
-A new label goes into the last part. Parts are merged so that each is many times as large as the next: a change costs
-little however many went before, and a search asks few parts.
-"""
+"""Labels in segments: a large one that stays as it is, and small ones for what was added; removed labels are hidden."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import NamedTuple
+from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
+from longtail.data.sparse import CSR, row_of_entry
 from longtail.data.texts import Strings, Texts
-from longtail.model import Model
-from longtail.model.catalogue import Change
+from longtail.model.base import Model
 from longtail.search.base import Index
-from longtail.topk import FloatArray, IntArray, TopK, rank
-
-RATIO = 16  # a part is at least this many times as large as the next
-
-
-class Label(NamedTuple):
-    """A label of a text, as it is answered.
-
-    Attributes:
-        uid: its identifier.
-        text: its title.
-        score: higher is better; comparable within one text and one score kind.
-    """
-
-    uid: str
-    text: str
-    score: float
+from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
 
 
 class Names:
@@ -55,180 +35,154 @@ class Names:
         return next((i for i in places if self._strings[i] == text), None)
 
 
+class Lookup:
+    """Finds labels by their uid and by their text; what that takes is made at the first use.
+
+    Args:
+        labels: L texts.
+        ids: (L,) their stable ids.
+    """
+
+    def __init__(self, labels: Texts, ids: IntArray) -> None:
+        self._labels, self._ids = labels, ids
+
+    @cached_property
+    def by_uid(self) -> Names:
+        """Places of labels by uid."""
+        return Names(self._labels.uids)
+
+    @cached_property
+    def next_id(self) -> int:
+        """The lowest id above those of the labels."""
+        return int(self._ids.max(initial=-1)) + 1
+
+    def id_of(self, uid: str) -> int | None:
+        """The stable id of a label, or None."""
+        place = self.by_uid(uid)
+        return None if place is None else int(self._ids[place])
+
+    @cached_property
+    def _lowered(self) -> bytes:
+        return self._labels.fields["title"].blob.tobytes().lower()
+
+    def containing(self, query: str) -> Iterator[int]:
+        """Places of the labels with ``query`` in the title; upper and lower case of ASCII are the same."""
+        wanted, offsets, at = query.encode().lower(), self._labels.fields["title"].offsets, 0
+        while 0 <= (at := self._lowered.find(wanted, at)) < len(self._lowered):
+            place = int(np.searchsorted(offsets, at, "right")) - 1
+            inside = at + len(wanted) <= offsets[place + 1]
+            if inside:
+                yield place
+            at = int(offsets[place + 1]) if inside else at + 1
+
+
 @dataclass(frozen=True, slots=True)
-class Part:
+class Segment:
     """Some labels of a model, of which some are hidden.
 
+    Its labels have places, in [0, L); those that are not hidden have rows, in the same order.
+
     Attributes:
-        bundle: the labels.
-        names: their places by uid.
-        lowered: their titles one after the other, ASCII letters in lower case, for `containing`.
-        hidden: places of labels that are not there any more.
+        model: all of the labels.
+        lookup: finds them.
+        hidden: places of labels that are not there any more, ascending.
         indexes: an approximate index by score kind; exact search where there is none.
     """
 
-    bundle: Model
-    names: Names
-    lowered: bytes
-    hidden: frozenset[int] = frozenset()
+    model: Model
+    lookup: Lookup
+    hidden: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     indexes: Mapping[str, Index] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, bundle: Model, indexes: Mapping[str, Index] | None = None) -> Part:
-        """All labels of a bundle."""
-        return cls(
-            bundle,
-            Names(bundle.labels.uids),
-            bundle.labels.fields["title"].blob.tobytes().lower(),
-            indexes=indexes or {},
-        )
+    def of(cls, model: Model, indexes: Mapping[str, Index] | None = None) -> Segment:
+        """All labels of a model."""
+        return cls(model, Lookup(model.labels, model.ids), indexes=indexes or {})
 
     def __len__(self) -> int:
-        return len(self.bundle.labels)
+        return len(self.model.labels) - len(self.hidden)
+
+    def rows(self, places: IntArray) -> IntArray:
+        """The rows of labels at some places; -1 for one that is hidden, and for a place that is -1."""
+        if not len(self.hidden):
+            return places
+        before = np.searchsorted(self.hidden, places)
+        is_hidden = self.hidden[np.minimum(before, len(self.hidden) - 1)] == places
+        return np.where((places < 0) | is_hidden, -1, places - before)
+
+    def places(self, rows: IntArray) -> IntArray:
+        """The places of labels in some rows."""
+        return rows + np.searchsorted(self.hidden - np.arange(len(self.hidden)), rows, "right")
 
     def find(self, uid: str) -> int | None:
-        """The place of a label that is not hidden, or None."""
-        place = self.names(uid)
-        return None if place in self.hidden else place
+        """The row of a label that is not hidden, or None."""
+        place = self.lookup.by_uid(uid)
+        row = -1 if place is None else int(self.rows(np.array(place)))
+        return None if row < 0 else row
 
-    def without(self, uids: Iterable[str]) -> Part:
+    def containing(self, query: str, limit: int) -> list[int]:
+        """Rows of up to ``limit`` labels with ``query`` in the title; upper and lower case of ASCII are the same."""
+        rows = (int(self.rows(np.array(place))) for place in self.lookup.containing(query))
+        return list(islice((row for row in rows if row >= 0), limit))
+
+    def without(self, uids: Iterable[str]) -> Segment:
         """The same with some labels hidden; uids of other labels are of no effect."""
-        found = {place for place in map(self.names, uids) if place is not None} - self.hidden
-        return replace(self, hidden=self.hidden | found) if found else self
+        found = [place for place in map(self.lookup.by_uid, uids) if place is not None]
+        return replace(self, hidden=np.union1d(self.hidden, np.array(found, np.int64))) if found else self
 
     def shown(self) -> Model:
-        """The labels that are not hidden."""
-        return self.bundle.take(np.setdiff1d(np.arange(len(self)), list(self.hidden))) if self.hidden else self.bundle
+        """The model over the labels that are not hidden."""
+        return self.model.take(self.places(np.arange(len(self)))) if len(self.hidden) else self.model
 
-    def search(self, vectors: FloatArray, k: int, kind: str, excluded: Collection[int] = ()) -> TopK:
-        """Rank the labels that are neither hidden nor excluded.
+    def labels(self) -> Texts:
+        """The labels that are not hidden."""
+        labels = self.model.labels
+        return labels.take(self.places(np.arange(len(self)))) if len(self.hidden) else labels
+
+    def search(self, kind: str, queries: FloatArray, k: int, excluded: Excluded) -> TopK:
+        """Rank rows of the labels that are neither hidden nor excluded.
 
         More than k are asked for until k are left, so that no index needs to know of hidden labels.
 
         Args:
-            vectors: (n, D) from ``bundle.encode``.
-            k: labels a text.
             kind: the score kind.
-            excluded: places of labels that are not to be ranked.
+            queries: (n, W) of its scorer.
+            k: labels a query.
+            excluded: says of (n, C) rows which are not to be ranked.
         """
-        index, queries = self.indexes.get(kind) or self.bundle.index(kind), self.bundle.queries(vectors, kind)
-        if not self.hidden and not excluded:
+        index, gone = self.indexes.get(kind) or self.model.index(kind), len(self.hidden) + excluded.most
+        if not gone:
             return index.search(queries, k)
-        hidden = np.array([*self.hidden, *excluded], np.int64)
-        most = min(len(self), k + len(hidden))
+        most = max(1, min(len(self.model.labels), k + gone))
         asked = min(most, 2 * k + 8)
         while True:
             top = index.search(queries, asked)
-            left = (top.ids >= 0) & ~np.isin(top.ids, hidden)  # (n, asked)
+            rows = self.rows(top.ids)
+            left = (rows >= 0) & ~excluded(rows)  # (n, asked)
             if asked >= most or (left.sum(1) >= k).all():
-                return rank(np.where(left, top.ids, -1), top.scores, k)
+                return rank(np.where(left, rows, -1), top.scores, k)
             asked = min(most, 4 * asked)
 
-    def containing(self, query: str, limit: int) -> list[int]:
-        """Places of up to ``limit`` labels with ``query`` in the title; upper and lower case of ASCII are the same."""
-        wanted, found, at = query.encode().lower(), list[int](), 0
-        offsets = self.bundle.labels.fields["title"].offsets
-        while len(found) < limit and 0 <= (at := self.lowered.find(wanted, at)) < len(self.lowered):
-            place = int(np.searchsorted(offsets, at, "right")) - 1
-            inside = at + len(wanted) <= offsets[place + 1]
-            if inside and place not in self.hidden:
-                found.append(place)
-            at = int(offsets[place + 1]) if inside else at + 1
-        return found
 
+class Excluded:
+    """Pairs of queries and labels that are not to be ranked.
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The labels of a model at one moment: what one batch of requests sees.
+    Args:
+        pairs: (n, L); None for no pair.
+        start: the first of the labels that are asked for.
 
     Attributes:
-        parts: the model as it was built, then what was added, each part much smaller than the one before.
-        number: of the last change that is in here.
+        most: labels of a query that are excluded, at most.
     """
 
-    parts: tuple[Part, ...]
-    number: int
+    def __init__(self, pairs: CSR | None, start: int = 0) -> None:
+        self._pairs, self._start = pairs, start
+        self.most = 0 if pairs is None else int(np.diff(pairs.indptr).max(initial=0))
 
-    @property
-    def model(self) -> Model:
-        """The model as it was built."""
-        return self.parts[0].bundle
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Labels: those of the model, and of these hidden; those added."""
-        base, *rest = self.parts
-        return {
-            "model": len(base),
-            "hidden": len(base.hidden),
-            "added": sum(len(part) - len(part.hidden) for part in rest),
-        }
-
-    def __len__(self) -> int:
-        return sum(len(part) - len(part.hidden) for part in self.parts)
-
-    def changed(self, number: int, changes: Sequence[Change]) -> View:
-        """The view after some changes, the last of which has this number."""
-        if not changes:
-            return self
-        parts = [part.without(change.uid for change in changes) for part in self.parts]
-        if added := [change for change in changes if change.text is not None]:
-            parts.append(Part.of(_bundle(self.model, added)))
-        while len(parts) > 2 and RATIO * len(parts[-1]) >= len(parts[-2]):
-            last = parts.pop().shown()
-            parts[-1] = Part.of(parts[-1].shown().followed_by(last))
-        return View(tuple(parts), number)
-
-    def folded(self) -> Model:
-        """One model of all labels that are there."""
-        return reduce(Model.followed_by, [part.shown() for part in self.parts])
-
-    def find(self, uid: str) -> tuple[int, int] | None:
-        """The part and place of a label, or None."""
-        places = ((i, part.find(uid)) for i, part in enumerate(self.parts))
-        return next(((i, place) for i, place in places if place is not None), None)
-
-    def among(self, uids: Iterable[str]) -> Model:
-        """A model of the labels with these uids; those that are not there are left out."""
-        found = sorted({place for place in map(self.find, uids) if place is not None})
-        taken = [self.parts[i].bundle.take(_ids(j for part, j in found if part == i)) for i in {i for i, _ in found}]
-        return reduce(Model.followed_by, taken) if taken else self.model.take(_ids(()))
-
-    def rank(self, vectors: FloatArray, k: int, kind: str, excluded: Collection[str] = ()) -> list[list[Label]]:
-        """The k best labels of each text, best first.
-
-        Args:
-            vectors: (n, D) from ``model.encode``.
-            k: labels a text.
-            kind: the score kind.
-            excluded: uids that are not to be ranked.
-        """
-        out = {place for place in map(self.find, excluded) if place is not None}
-        starts = np.cumsum([0, *map(len, self.parts[:-1])])
-        tops = [
-            part.search(vectors, k, kind, [place for j, place in out if j == i]) for i, part in enumerate(self.parts)
-        ]
-        ids = np.concatenate(
-            [np.where(top.ids < 0, -1, top.ids + start) for top, start in zip(tops, starts, strict=True)], axis=1
-        )
-        best = rank(ids, np.concatenate([top.scores for top in tops], axis=1), k)
-        return [
-            [self._label(starts, i, score) for i, score in zip(row, scores, strict=True) if i >= 0]
-            for row, scores in zip(best.ids.tolist(), best.scores.tolist(), strict=True)
-        ]
-
-    def _label(self, starts: IntArray, i: int, score: float) -> Label:
-        part = int(np.searchsorted(starts, i, "right")) - 1
-        labels, place = self.parts[part].bundle.labels, i - int(starts[part])
-        return Label(labels.uids[place], labels.fields["title"][place], score)
-
-
-def _ids(places: Iterable[int]) -> IntArray:
-    return np.array(list(places), np.int64)
-
-
-def _bundle(model: Model, added: Sequence[Change]) -> Model:
-    """A model of labels that were added."""
-    labels = Texts.of([change.text or "" for change in added], uids=[change.uid for change in added])
-    names = model.per_label()
-    return model.over(labels, {name: np.concatenate([change.rows[name] for change in added]) for name in names})
+    def __call__(self, rows: IntArray) -> BoolArray:
+        """Which of some labels of each query, (n, C) rows from the first one on, are excluded."""
+        if self._pairs is None:
+            return np.zeros(rows.shape, np.bool_)
+        width = self._pairs.shape[1]
+        keys = row_of_entry(self._pairs) * width + self._pairs.indices
+        return np.isin(np.arange(len(rows))[:, None] * width + rows + self._start, keys)

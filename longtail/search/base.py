@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from longtail.data.sparse import CSR
 from longtail.topk import FloatArray, TopK
 
 
@@ -12,4 +13,12 @@ class Index(Protocol):
 
     def search(self, queries: FloatArray, k: int) -> TopK:
         """The k best labels of each of (Q, D) queries; a row with fewer is padded with -1 and -inf."""
+        ...
+
+
+class Ranker(Protocol):
+    """Ranks L labels for queries, and can leave pairs out; its scores need not be inner products."""
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
         ...

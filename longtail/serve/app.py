@@ -1,4 +1,4 @@
-"""The HTTP interface: FastAPI checks requests at the door and documents them; the service answers."""
+"""The HTTP interface: FastAPI checks requests and documents them; the service answers."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from starlette.types import ASGIApp
 import longtail
 from longtail.errors import LongtailError
 from longtail.model.label_set import NewLabel, storable
-from longtail.model.segments import View
+from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
-from longtail.serve.middleware import Door
+from longtail.serve.middleware import RequestGuard
 from longtail.serve.service import Predict, Ranked, Service, Settings
 from longtail.serve.telemetry import Metrics
 
@@ -113,11 +113,8 @@ async def labels(
     """Find labels by a part of their text; upper and lower case of a to z are the same."""
     _must_be_text(query)
 
-    def look(view: View) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        for i in reversed(range(len(view.parts))):  # what was added last comes first
-            found += [_label(view, i, place) for place in view.parts[i].containing(query, limit - len(found))]
-        return found
+    def look(snapshot: Snapshot) -> list[dict[str, Any]]:
+        return [_label(snapshot, row) for row in snapshot.containing(query, limit)]
 
     return Json({"labels": await service.read(look)})
 
@@ -127,9 +124,9 @@ async def label(uid: UidInPath, service: Served) -> Response:
     """A label by its uid."""
     _must_be_text(uid)
 
-    def look(view: View) -> dict[str, Any] | None:
-        found = view.find(uid)
-        return found and _label(view, *found)
+    def look(snapshot: Snapshot) -> dict[str, Any] | None:
+        row = snapshot.find(uid)
+        return None if row is None else _label(snapshot, row)
 
     answer = await service.read(look)
     if answer is None:
@@ -137,9 +134,9 @@ async def label(uid: UidInPath, service: Served) -> Response:
     return Json(answer)
 
 
-def _label(view: View, part: int, place: int) -> dict[str, Any]:
-    texts = view.parts[part].bundle.labels
-    return {"uid": texts.uids[place], "text": texts.fields["title"][place], "added": part > 0}
+def _label(snapshot: Snapshot, row: int) -> dict[str, Any]:
+    _, uid, text = snapshot.label(row)
+    return {"uid": uid, "text": text, "added": snapshot.is_added(row)}
 
 
 @api.post(
@@ -188,22 +185,22 @@ def _must_be_text(text: str) -> None:
 @api.get("/model", response_model=schemas.ModelAnswer, responses=_problems())
 async def model(request: Request, service: Served) -> Response:
     """What answers: the model's card, its labels, its training and, where it was evaluated, its metrics."""
-    live = service.live
-    view = await service.read(lambda view: view)
-    said = _read(live.run / "run.json")
+    run = service.label_set.run
+    snapshot = await service.read(lambda snapshot: snapshot)
+    said, indexes = _read(run / "run.json"), snapshot.segments[0].indexes
     return Json(
         {
-            "recipe": view.model.recipe,
-            "kinds": list(view.model.kinds),
-            "fields": list(view.model.fields),
-            "encoder": " and ".join(type(encoder).__name__ for encoder in view.model.encoders),
-            "width": sum(encoder.width for encoder in view.model.encoders),
-            "labels": {**view.counts, "all": len(view)},
-            "index": {kind: getattr(index, "measured")._asdict() for kind, index in view.parts[0].indexes.items()},  # noqa: B009
+            "recipe": snapshot.recipe,
+            "kinds": list(snapshot.kinds),
+            "fields": list(snapshot.fields),
+            "encoder": " and ".join(type(encoder).__name__ for encoder in snapshot.encoders),
+            "width": sum(encoder.width for encoder in snapshot.encoders),
+            "labels": {**snapshot.counts, "all": len(snapshot)},
+            "index": {kind: getattr(index, "measured")._asdict() for kind, index in indexes.items()},  # noqa: B009
             "changes": bool(request.app.state.token),
             "settings": {key: said[key] for key in ("arguments", "versions") if key in said},
-            "training": _read_lines(live.run / "metrics.jsonl"),
-            "evaluation": _read(live.run / "evaluation.json") or None,
+            "training": _read_lines(run / "metrics.jsonl"),
+            "evaluation": _read(run / "evaluation.json") or None,
         }
     )
 
@@ -302,4 +299,4 @@ def application(settings: Settings) -> ASGIApp:
     handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
     for error, handler in (*handlers.items(), (sqlite3.Error, _unwritable), (Exception, _fault)):
         app.add_exception_handler(error, handler)
-    return Door(app, metrics=app.state.metrics, body=settings.body)
+    return RequestGuard(app, metrics=app.state.metrics, body=settings.body)

@@ -27,7 +27,7 @@ _Connection: TypeAlias = "tuple[asyncio.StreamReader, asyncio.StreamWriter]"
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadTest:
     """What to send.
 
     Attributes:
@@ -121,15 +121,15 @@ class Client:
             writer.close()
 
 
-async def run(load: Load) -> list[Result]:
-    """Send a load, and wait for the last answer."""
-    client = Client(load.url)
-    texts = load.texts or await _label_texts(client)
+async def run(test: LoadTest) -> list[Result]:
+    """Send what a test asks for, and wait for the last answer."""
+    client = Client(test.url)
+    texts = test.texts or await _label_texts(client)
     results: list[Result] = []
 
     async def predict(i: int) -> tuple[int, bytes]:
-        asked = [texts[(i * load.batch + j) % len(texts)] for j in range(load.batch)]
-        return await client("POST", "/v1/predict", {"texts": asked, "k": load.k})
+        asked = [texts[(i * test.batch + j) % len(texts)] for j in range(test.batch)]
+        return await client("POST", "/v1/predict", {"texts": asked, "k": test.k})
 
     async def add(i: int) -> tuple[int, bytes]:
         example = texts[i % len(texts)]
@@ -138,11 +138,11 @@ async def run(load: Load) -> list[Result]:
     async def remove(i: int) -> tuple[int, bytes]:
         return await client("DELETE", f"/v1/labels/{quote(f'load-{i}')}")
 
-    later = 1.0 if load.changes else 0.0  # seconds between a label's coming and its going
-    streams = [_steadily("predict", predict, load.rate, load.seconds, 0.0, results)]
-    if load.changes:
-        streams.append(_steadily("add", add, load.changes, load.seconds, 0.0, results))
-        streams.append(_steadily("remove", remove, load.changes, load.seconds, later, results))
+    later = 1.0 if test.changes else 0.0  # seconds between a label's coming and its going
+    streams = [_steadily("predict", predict, test.rate, test.seconds, 0.0, results)]
+    if test.changes:
+        streams.append(_steadily("add", add, test.changes, test.seconds, 0.0, results))
+        streams.append(_steadily("remove", remove, test.changes, test.seconds, later, results))
     await asyncio.gather(*streams)
     client.close()
     return results

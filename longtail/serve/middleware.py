@@ -31,8 +31,8 @@ class Refused(Exception):
         self.status, self.detail = status, detail
 
 
-class Door:
-    """The outermost layer of the server.
+class RequestGuard:
+    """The outermost layer of the server: every request passes it, in and out.
 
     Args:
         app: the application.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints
 
@@ -22,7 +22,7 @@ _Checked = AfterValidator(_storable)
 Content = Annotated[StrictStr, StringConstraints(max_length=LENGTH), _Checked]
 Title = Annotated[StrictStr, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=r"\S"), _Checked]
 Uid = Annotated[StrictStr, StringConstraints(min_length=1, max_length=UID_LENGTH), _Checked]
-Kind = Literal["plain", "encoder", "classifier", "combined", "product", "first", "second", "fused"]
+Kind = Annotated[StrictStr, StringConstraints(min_length=1, max_length=100), _Checked]  # the model knows its own
 
 
 class _Request(BaseModel):
@@ -71,6 +71,7 @@ class Word(BaseModel):
 class RankedLabel(BaseModel):
     """A label of a text. With an explanation, its score of every kind and the share of every word."""
 
+    id: Annotated[int, Field(description="stays with the label as long as the run lives")]
     uid: str
     text: str
     score: float

@@ -6,20 +6,25 @@ import asyncio
 import contextlib
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+import numpy as np
+
+from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
 from longtail.errors import LongtailError
+from longtail.model.base import Model
 from longtail.model.explanation import Explained, explain
-from longtail.model.label_set import Live, NewLabel, fingerprint
-from longtail.model.segments import Label, View
+from longtail.model.label_set import LabelSet, NewLabel, fingerprint
+from longtail.model.snapshot import Snapshot
 from longtail.search.faiss import EXACT_BELOW
 from longtail.serve.batcher import Batcher, Full
 from longtail.serve.telemetry import Metrics
+from longtail.topk import IntArray, Prediction
 
 _log = logging.getLogger("longtail.serve")
 T = TypeVar("T")
@@ -33,7 +38,7 @@ class Settings:
         run: the run folder, or a link to one.
         device: a torch device, or ``auto``.
         threads: of the model, in each process.
-        approximate: use the approximate indexes that are kept with the model.
+        exact: leave aside the approximate indexes that are kept with the model.
         batch: texts of a batch.
         queue: texts that may wait; a request that finds it full is answered with 429.
         deadline: seconds that a request may wait.
@@ -45,7 +50,7 @@ class Settings:
     run: Path
     device: str = "auto"
     threads: int = 1
-    approximate: bool = True
+    exact: bool = False
     batch: int = 64
     queue: int = 1024
     deadline: float = 2.0
@@ -78,11 +83,11 @@ class Ranked(NamedTuple):
     """The answer: labels of each text, best first, and why each of them, if that was asked."""
 
     kind: str
-    labels: list[list[Label]]
+    labels: Sequence[list[Prediction]]
     explained: list[list[Explained]] | None = None
 
 
-Job: TypeAlias = Predict | Callable[[View], Any]
+Job: TypeAlias = Predict | Callable[[Snapshot], Any]
 
 
 class Service:
@@ -104,26 +109,26 @@ class Service:
         )
         self._changer, self._changing = ThreadPoolExecutor(1, "changes"), 0
         self._watcher: asyncio.Task[None] | None = None
-        self._live: Live | None = None
+        self._label_set: LabelSet | None = None
         self._opened: tuple[object, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether there is a model that answers."""
-        return self._live is not None and self._watcher is not None and not self._watcher.done()
+        return self._label_set is not None and self._watcher is not None and not self._watcher.done()
 
     @property
-    def live(self) -> Live:
+    def label_set(self) -> LabelSet:
         """The run that answers."""
-        assert self._live is not None, "the service has not started"
-        return self._live
+        assert self._label_set is not None, "the service has not started"
+        return self._label_set
 
     async def start(self) -> None:
         """Open the run, and watch for a newer one from then on."""
-        live, self._opened = await asyncio.to_thread(self._open)
-        self._live, part = live, live.view.parts[0]
+        self._label_set, self._opened = await asyncio.to_thread(self._open)
+        first = self.label_set.snapshot.segments[0]
         self._watcher = asyncio.create_task(self._watch())
-        if len(part) >= EXACT_BELOW and not part.indexes and self.settings.approximate:
+        if len(first) >= EXACT_BELOW and not first.indexes and not self.settings.exact:
             _log.warning("exact search over very many labels; longtail index makes it faster")
 
     async def stop(self) -> None:
@@ -134,29 +139,29 @@ class Service:
                 await self._watcher
         await asyncio.to_thread(self._changer.shutdown)
         await asyncio.to_thread(self._batcher.close)
-        if self._live is not None:
-            self._live.close()
+        if self._label_set is not None:
+            self._label_set.close()
 
     async def predict(self, request: Predict) -> Ranked:
         """Rank labels, together with what else waits."""
         answer: Ranked = await self._batcher(request, len(request.texts))
         return answer
 
-    async def read(self, look: Callable[[View], T]) -> T:
+    async def read(self, look: Callable[[Snapshot], T]) -> T:
         """Look at the labels as they are now, in the model's thread."""
         answer: T = await self._batcher(look, 1)
         return answer
 
     async def add(self, labels: Sequence[NewLabel]) -> None:
         """Add or replace labels; they are on the disk when this returns, and the next request finds them."""
-        await self._change(lambda: self.live.add(labels))
+        await self._change(lambda: self.label_set.add(labels))
         self._metrics.changes.labels("add").inc(len(labels))
 
     async def remove(self, uid: str) -> bool:
         """Remove a label, and say whether it was there."""
-        if await self.read(lambda view: view.find(uid)) is None:
+        if await self.read(lambda snapshot: snapshot.find(uid)) is None:
             return False
-        await self._change(lambda: self.live.remove([uid]))
+        await self._change(lambda: self.label_set.remove([uid]))
         self._metrics.changes.labels("remove").inc()
         return True
 
@@ -171,26 +176,28 @@ class Service:
 
     def _work(self, jobs: Sequence[Job]) -> list[Any]:
         """Answer a batch: what can be searched together is."""
-        view = self.live.refresh()
+        snapshot = self.label_set.refresh()
         answers: list[Any] = [None] * len(jobs)
         together: dict[str, list[int]] = defaultdict(list)
         for i, job in enumerate(jobs):
             if isinstance(job, Predict) and job.allowed is None and not job.excluded:
-                together[job.kind or view.model.kinds[-1]].append(i)
+                together[job.kind or snapshot.scorer().name].append(i)
             else:
-                answers[i] = _caught(lambda job=job: _alone(view, job))  # type: ignore[misc]
+                answers[i] = _caught(lambda job=job: _alone(snapshot, job))  # type: ignore[misc]
         for kind, places in together.items():
             group = [job for job in (jobs[i] for i in places) if isinstance(job, Predict)]
-            found = _caught(lambda kind=kind, group=group: _together(view, kind, group))  # type: ignore[misc]
+            found = _caught(lambda kind=kind, group=group: _together(snapshot, kind, group))  # type: ignore[misc]
             for n, i in enumerate(places):
                 answers[i] = found if isinstance(found, Exception) else found[n]
         return answers
 
-    def _open(self) -> tuple[Live, tuple[object, ...]]:
+    def _open(self) -> tuple[LabelSet, tuple[object, ...]]:
         opened = fingerprint(self.settings.run)
-        live = Live(self.settings.run, device=self.settings.device, approximate=self.settings.approximate)
-        live.view.rank(live.view.model.encode(Texts.of(["warm up"])), 1, live.view.model.kinds[-1])
-        return live, opened
+        labels = LabelSet(self.settings.run, device=self.settings.device, exact=self.settings.exact)
+        snapshot = labels.snapshot
+        snapshot.rank(Texts.of(["warm up"]), 1)
+        snapshot.find("warm up"), snapshot.containing("warm up", 1)
+        return labels, opened
 
     async def _watch(self) -> None:
         """Open a newer model as soon as there is one, and let it take over between two batches."""
@@ -200,9 +207,9 @@ class Service:
             self._tell()
             try:
                 seen = fingerprint(self.settings.run)
-                if (seen == self._opened and not self.live.compacted) or seen == refused:
+                if (seen == self._opened and not self.label_set.compacted) or seen == refused:
                     continue
-                live, self._opened = await asyncio.to_thread(self._open)
+                labels, self._opened = await asyncio.to_thread(self._open)
             except FileNotFoundError:
                 continue  # the run is being replaced
             except (LongtailError, OSError) as error:
@@ -210,55 +217,65 @@ class Service:
                 self._metrics.reloads.labels("refused").inc()
                 _log.error("the newer model is refused", extra={"with": {"problem": str(error)}})
                 continue
-            await self._replace(live)
+            await self._replace(labels)
 
-    async def _replace(self, live: Live) -> None:
+    async def _replace(self, labels: LabelSet) -> None:
         """Let another run take over; no thread uses the old one when it is closed."""
-        old = self.live
+        old = self.label_set
 
-        def take_over(_: View) -> None:
-            self._live = live
+        def take_over(_: Snapshot) -> None:
+            self._label_set = labels
 
         await self._batcher(take_over, 0)
         await asyncio.get_running_loop().run_in_executor(self._changer, lambda: None)
         old.close()
         self._metrics.reloads.labels("done").inc()
-        _log.info("a newer model answers", extra={"with": {"run": str(live.run), "model": live.state.folder}})
+        _log.info("a newer model answers", extra={"with": {"run": str(labels.run), "model": labels.state.folder}})
 
     def _tell(self) -> None:
         self._metrics.queue.set(self._batcher.size)
-        for state, count in self.live.view.counts.items():
+        for state, count in self.label_set.snapshot.counts.items():
             self._metrics.labels.labels(state).set(count)
 
 
-def _together(view: View, kind: str, requests: Sequence[Predict]) -> list[Ranked]:
+def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked]:
     """Answers to requests of one score kind, by one search."""
     texts = [text for request in requests for text in request.texts]
-    vectors = view.model.encode(Texts.by_field(texts, view.model.fields))
-    rows = iter(view.rank(vectors, max(request.k for request in requests), kind))
-    answers = []
+    top = model.rank(Texts.by_field(texts, model.fields), max(request.k for request in requests), kind=kind)
+    named, answers, start = model.named(top), [], 0
     for request in requests:
-        labels = [next(rows)[: request.k] for _ in request.texts]
-        answers.append(Ranked(kind, labels, _explained(view, kind, request, labels)))
+        end = start + len(request.texts)
+        labels = [row[: request.k] for row in named[start:end]]
+        answers.append(Ranked(kind, labels, _explained(model, kind, request, top.ids[start:end, : request.k])))
+        start = end
     return answers
 
 
-def _alone(view: View, job: Job) -> Any:
+def _alone(snapshot: Snapshot, job: Job) -> Any:
     """The answer to a job that is not searched with others."""
     if not isinstance(job, Predict):
-        return job(view)
+        return job(snapshot)
+    model: Model = snapshot
+    excluded, exclude = set(job.excluded), None
     if job.allowed is not None:
-        view = View((view.parts[0].of(view.among(job.allowed)),), view.number)
-    kind = job.kind or view.model.kinds[-1]
-    vectors = view.model.encode(Texts.by_field(job.texts, view.model.fields))
-    labels = view.rank(vectors, job.k, kind, job.excluded)
-    return Ranked(kind, labels, _explained(view, kind, job, labels))
+        model = snapshot.take(_rows(snapshot, set(job.allowed) - excluded))
+    else:
+        exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
+    kind = model.scorer(job.kind).name
+    top = model.rank(Texts.by_field(job.texts, model.fields), job.k, kind=kind, exclude=exclude)
+    return Ranked(kind, list(model.named(top)), _explained(model, kind, job, top.ids))
 
 
-def _explained(view: View, kind: str, request: Predict, labels: list[list[Label]]) -> list[list[Explained]] | None:
+def _rows(snapshot: Snapshot, uids: Collection[str]) -> IntArray:
+    """The rows of the labels with some uids, ascending; those that are not there are left out."""
+    return np.array(sorted(row for row in map(snapshot.find, uids) if row is not None), np.int64)
+
+
+def _explained(model: Model, kind: str, request: Predict, rows: IntArray) -> list[list[Explained]] | None:
+    """Why the labels in (n, k) rows were ranked, if that was asked."""
     if not request.explained:
         return None
-    return [explain(view, text, row, kind) for text, row in zip(request.texts, labels, strict=True)]
+    return [explain(model, text, row[row >= 0], kind) for text, row in zip(request.texts, rows, strict=True)]
 
 
 def _caught(action: Callable[[], Any]) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.model import Pair, load
+from longtail.model import Ensemble, load
 from longtail.stages.fusion import fuse
 from longtail.stages.recipe import finish
 from longtail.stages.task import hold_out
@@ -14,24 +14,25 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 
-def pair(
+def ensemble(
     dataset: Dataset,
     first: str | Path,
     second: str | Path,
     *,
     out: str | Path | Run | None = None,
     device: str = "auto",
-) -> Pair:
+) -> Ensemble:
     """Rank by two trained runs at once.
 
     Both models stay as they are. A fusion of all their scores is learned as that of one run is
-    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out; a pair may be paired again.
+    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out; an ensemble may be a member
+    of another.
 
     Args:
         dataset: that both were trained on; the test split is not read.
         first: a run folder.
         second: another, of the same ``validation`` and ``seed``, so that it held out the same documents.
-        out: the run folder of the pair; nothing is written if left out.
+        out: the run folder of the ensemble; nothing is written if left out.
         device: cpu, cuda, or auto for a GPU where there is one.
 
     Raises:
@@ -45,8 +46,8 @@ def pair(
         raise BadInput(Path(second) / "run.json", problem, remedy="train one of them again, with those of the other")
     share, seed = held[0]
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
-    run.begin("fuse", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
-    one, other = (load(folder, device=device) for folder in asked.values())
+    run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
+    one, other = (load(folder, device=device, changes=False) for folder in asked.values())
     for folder, model in zip(asked.values(), (one, other), strict=True):
         if model.kinds[-1] != "fused":
             found = f"one that ranks by {' or '.join(model.kinds)}"
@@ -54,8 +55,8 @@ def pair(
             raise BadInput(folder, problem, remedy="train it with a recipe that does, and --validation above 0")
     rest, held_out = hold_out(dataset, share, seed)
     run.progress.claim()
-    both = Pair(one, other)
-    run.log.say(f"weighing {len(both.scorers)} scores on {len(held_out):,} documents that both runs held out")
+    both = Ensemble(one, other)
+    run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
     return finish(run, fuse(run, both, held_out, rest.train.targets))
 
 

@@ -28,13 +28,13 @@ def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel
     if not len(validation):
         return model
     if run.plan is not None:
-        width = sum(model.table(kind).shape[1] for kind in model.scorers)
+        width = sum(scorer.table().shape[1] for scorer in model.mixed)
         run.counted("fusion", len(validation), 3 * len(model.labels), width)  # its parts, and two rounds of its own
         return model
     vectors, frequency = model.encode(validation.documents), label_frequency(targets)
-    queries = [model.queries(vectors, kind) for kind in model.scorers]
-    tables = [model.table(kind) for kind in model.scorers]
-    tops = [model.search(vectors, _CANDIDATES, kind=kind, exclude=validation.filtered) for kind in model.scorers]
+    queries = [scorer.queries(vectors) for scorer in model.mixed]
+    tables = [scorer.table() for scorer in model.mixed]
+    tops = [scorer.search(vectors, _CANDIDATES, exclude=validation.filtered) for scorer in model.mixed]
     while True:
         candidates = Candidates.of(tops, queries, tables, validation.targets)
         fused = model.fused_by(learn_fusion(candidates, frequency))

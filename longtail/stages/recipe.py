@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
-from longtail.model import Bundle, Pair
+from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
 from longtail.train.plan import Planned
 from longtail.train.run import Run
 
 P = ParamSpec("P")
-AnyModel = TypeVar("AnyModel", Bundle, Pair)
+AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
 
 

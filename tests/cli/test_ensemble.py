@@ -1,4 +1,4 @@
-"""``longtail fuse`` in real processes."""
+"""``longtail ensemble`` in real processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def runs(longtail, planted_folder, tmp_path_factory):
     for recipe in ("unidec", "ngame"):
         status, _, errors = longtail("train", recipe, planted_folder, "--out", folder / recipe, *QUICK)
         assert status == 0, errors
-    status, output, errors = longtail("fuse", folder / "unidec", folder / "ngame", "--out", folder / "both")
+    status, output, errors = longtail("ensemble", folder / "unidec", folder / "ngame", "--out", folder / "both")
     assert status == 0, errors
     said = output.replace("\n", " ")
     assert "weighing 4 scores on 120 documents that both runs held out" in said
@@ -29,7 +29,7 @@ def test_a_fused_run_is_a_run(runs, longtail, planted_folder):
     assert status == 0, errors
     assert list(json.loads((runs / "both.json").read_text())["kinds"]) == ["fused", "first", "second"]
     settings = json.loads((runs / "both" / "run.json").read_text())
-    assert settings["recipe"] == "fuse"
+    assert settings["recipe"] == "ensemble"
     assert settings["data"] == str(planted_folder)
     status, output, errors = longtail("predict", runs / "both", "--kind", "second", stdin="some text\n")
     assert status == 0, errors
@@ -73,9 +73,9 @@ def test_labels_come_and_go_in_a_fused_run(runs, longtail, tmp_path):
 
 def test_what_cannot_be_fused_is_said_in_a_line(runs, longtail, tmp_path):
     for arguments, words in (
-        (("fuse", runs / "unidec", tmp_path, "--out", tmp_path / "both"), "expected the settings of a run"),
-        (("fuse", runs / "unidec", runs / "ngame", "--out", runs / "unidec"), "the run was made with recipe"),
-        (("resume", runs / "both"), "expected a run of longtail train, found one of longtail fuse"),
+        (("ensemble", runs / "unidec", tmp_path, "--out", tmp_path / "both"), "expected the settings of a run"),
+        (("ensemble", runs / "unidec", runs / "ngame", "--out", runs / "unidec"), "the run was made with recipe"),
+        (("resume", runs / "both"), "expected a run of longtail train, found one of longtail ensemble"),
     ):
         status, _, errors = longtail(*arguments)
         assert status == 1

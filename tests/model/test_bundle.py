@@ -8,7 +8,7 @@ import torch
 
 from longtail import Dataset, LongtailError
 from longtail.data.texts import Texts
-from longtail.model import Bundle, Pair, open_model
+from longtail.model import Bundle, Ensemble, open_model
 from longtail.recipes import RECIPES
 from longtail.search.fusion import Fusion
 
@@ -30,8 +30,8 @@ def train(name):
 def trained(request):
     if request.param in OPTIONS:
         return train(request.param)
-    both = Pair(*map(train, PAIRS[request.param]))
-    weights = np.random.default_rng(0).normal(size=(len(both.scorers) + 1, 3))
+    both = Ensemble(*map(train, PAIRS[request.param]))
+    weights = np.random.default_rng(0).normal(size=(len(both.mixed) + 1, 3))
     return both.fused_by(Fusion(weights, np.array([2, 2, 2])))
 
 
@@ -59,7 +59,7 @@ def test_queries_times_table_are_the_scores(trained):
 def test_another_fusion_scores_by_its_own_weights(trained):
     vectors = trained.encode(Texts.of(DOCUMENTS))
     for seed in range(2):
-        weights = np.random.default_rng(seed).normal(size=(len(trained.scorers) + 1, 3))
+        weights = np.random.default_rng(seed).normal(size=(len(trained.mixed) + 1, 3))
         fused = trained.fused_by(Fusion(weights, np.array([0, 2, 3])))
         top = fused.search(vectors, 3, kind="fused")
         product = fused.queries(vectors, "fused") @ fused.table("fused").T

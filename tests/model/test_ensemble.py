@@ -11,7 +11,7 @@ import torch
 
 from longtail import Dataset, LongtailError, recipes
 from longtail.data.texts import Texts
-from longtail.model import Pair, open_model
+from longtail.model import Ensemble, open_model
 from longtail.search.fusion import Fusion
 
 TEXTS = Texts.of(["red shoes", "oak table", "grey hat"])
@@ -33,33 +33,33 @@ def all_scores(model, kind):
 
 
 def test_the_fused_score_is_the_sum_of_all_scorers(models):
-    pair = Pair(*models).fused_by(Fusion(np.outer(SHARES, [1.0, 0, 0]), np.zeros(3, np.int64)))
+    pair = Ensemble(*models).fused_by(Fusion(np.outer(SHARES, [1.0, 0, 0]), np.zeros(3, np.int64)))
     each = [all_scores(model, kind) for model in models for kind in ("encoder", "classifier")]
     expected = sum(share * scores for share, scores in zip(SHARES, [*each, np.ones((3, 3))], strict=True))
     np.testing.assert_allclose(all_scores(pair, "fused"), expected, atol=1e-5)
 
 
 def test_each_side_ranks_as_it_does_alone(models):
-    pair = Pair(*models)
+    pair = Ensemble(*models)
     assert pair.kinds == ("first", "second")
     assert pair.width == 2 * 8 + 16
     for kind, model in zip(pair.kinds, models, strict=True):
         np.testing.assert_allclose(all_scores(pair, kind), all_scores(model, "fused"), atol=1e-6)
 
 
-def test_a_pair_can_be_paired_again(models):
-    inner = Pair(*models).fused_by(Fusion(np.outer(SHARES, [1.0, 0, 0]), np.zeros(3, np.int64)))
-    outer = Pair(inner, models[1])
-    assert outer.scorers[0] == "first-first-encoder"
+def test_an_ensemble_can_be_a_member_of_another(models):
+    inner = Ensemble(*models).fused_by(Fusion(np.outer(SHARES, [1.0, 0, 0]), np.zeros(3, np.int64)))
+    outer = Ensemble(inner, models[1])
+    assert outer.mixed[0].name == "first-first-encoder"
     fusion = Fusion(np.outer([*SHARES[:4], 0, 0, SHARES[4]], [1.0, 0, 0]), np.zeros(3, np.int64))
     np.testing.assert_allclose(all_scores(outer.fused_by(fusion), "fused"), all_scores(inner, "fused"), atol=1e-5)
     np.testing.assert_allclose(all_scores(outer, "first"), all_scores(inner, "fused"), atol=1e-5)
 
 
-def test_a_saved_pair_of_which_a_side_is_another_model_is_refused(models, tmp_path):
-    Pair(*models).save(tmp_path / "model")
+def test_a_saved_ensemble_of_which_a_side_is_another_model_is_refused(models, tmp_path):
+    Ensemble(*models).save(tmp_path / "model")
     card = json.loads((tmp_path / "model" / "bundle.json").read_text())
-    assert card["sha256"].keys() == {"pair.safetensors", "first/bundle.json", "second/bundle.json"}
+    assert card["sha256"].keys() == {"ensemble.safetensors", "first/bundle.json", "second/bundle.json"}
     shutil.rmtree(tmp_path / "model" / "first")
     models[1].save(tmp_path / "model" / "first")
     with pytest.raises(LongtailError, match=r"first/bundle\.json: expected SHA-256"):
@@ -69,4 +69,4 @@ def test_a_saved_pair_of_which_a_side_is_another_model_is_refused(models, tmp_pa
 def test_a_kind_that_is_neither_s_is_refused(models):
     for kind in ("encoder", "first-best", "third", "fused"):
         with pytest.raises(LongtailError, match=f"kind: expected one of first, second, found {kind}"):
-            Pair(*models).rank(TEXTS, 1, kind=kind)
+            Ensemble(*models).rank(TEXTS, 1, kind=kind)

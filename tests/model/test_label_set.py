@@ -11,20 +11,20 @@ from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.errors import BadInput, LongtailError
-from longtail.model import load
+from longtail.model import LabelSet, load
 from longtail.model.catalogue import NAME, Catalogue, Change
-from longtail.model.label_set import Live, NewLabel, fingerprint, with_changes
+from longtail.model.label_set import NewLabel, fingerprint
 
 
-def uids(view):
-    return {label.uid for label in view.rank(view.model.encode(Texts.of(["x"])), 1000, "encoder")[0]}
+def uids(snapshot):
+    return {label.uid for label in snapshot.predict(["x"], 1000, kind="encoder")[0]}
 
 
 def test_a_change_is_on_the_disk_when_it_is_acknowledged(live, run):
     live.add([NewLabel("a", "first text", [{"title": "an example"}]), NewLabel("b", "second")])
     live.remove(["b"])
-    again = Live(run, device="cpu")
-    assert uids(again.view) == uids(live.refresh())
+    again = LabelSet(run, device="cpu")
+    assert uids(again.snapshot) == uids(live.refresh())
     assert [(c.uid, c.text, list(c.examples)) for c in again.changes()] == [
         ("a", "first text", [{"title": "an example"}]),
         ("b", None, []),
@@ -41,19 +41,19 @@ def test_the_catalogue_writes_as_it_says(run):
 
 
 def test_others_see_a_change_at_once(live, run):
-    other = Live(run, device="cpu")
+    other = LabelSet(run, device="cpu")
     for i in range(5):
         live.add([NewLabel(f"n{i}", f"text {i}")])
         assert f"n{i}" in uids(other.refresh())
         other.remove([f"n{i}"])
         assert f"n{i}" not in uids(live.refresh())
-    before = live.view
+    before = live.snapshot
     assert live.refresh() is before  # nothing has changed
     other.close()
 
 
 def test_changes_are_all_there_or_none_is(live):
-    rows = {name: array[:1] for name, array in live.view.model.per_label().items()}
+    rows = {name: array[:1] for name, array in live.snapshot.base.per_label().items()}
     with pytest.raises(sqlite3.Error):
         live._writer.put([Change("good", "text", (), rows), Change(None, "text", (), rows)])
     assert "good" not in uids(live.refresh())
@@ -80,32 +80,32 @@ def test_what_cannot_be_kept_is_refused(live, labels):
 
 
 def test_compacting_keeps_every_answer(live, run):
-    names = list(live.view.model.labels.uids)
+    names = list(live.snapshot.base.labels.uids)
     live.add([NewLabel("a", "some text", [{"title": "an example"}]), NewLabel(names[3], "another text")])
     live.remove(names[:3])
-    vectors = live.view.model.encode(Texts.of(["some text", "another text"]))
-    before = live.refresh().rank(vectors, 50, "fused")
+    texts = ["some text", "another text"]
+    before = live.refresh().predict(texts, 50, kind="fused")
     live.compact()
-    assert live.refresh().rank(vectors, 50, "fused") == before
+    assert live.refresh().predict(texts, 50, kind="fused") == before
     assert live.compacted
-    again = Live(run, device="cpu")
-    assert len(again.view.parts) == 1
-    after = again.view.rank(vectors, 50, "fused")
+    again = LabelSet(run, device="cpu")
+    assert len(again.snapshot.segments) == 1
+    after = again.snapshot.predict(texts, 50, kind="fused")
     assert [[label.uid for label in row] for row in after] == [[label.uid for label in row] for row in before]
-    assert again.view.counts == {"model": 118, "hidden": 0, "added": 0}
+    assert again.snapshot.counts == {"model": 118, "hidden": 0, "added": 0}
     assert again.changes() == []
     assert not again.compacted
     again.compact()  # there is nothing to do
-    assert again.refresh() is again.view
+    assert again.refresh() is again.snapshot
     assert [path.name for path in run.glob("model-*")] == [again.state.folder]
     again.close()
 
 
 def test_a_reader_of_the_old_table_sees_what_comes_after_two_compactions(live, run):
-    other = Live(run, device="cpu")
+    other = LabelSet(run, device="cpu")
     for i in range(2):
         live.add([NewLabel(f"n{i}", f"text {i}")])
-        writer = Live(run, device="cpu")
+        writer = LabelSet(run, device="cpu")
         writer.compact()
         writer.close()
     live.add([NewLabel("last", "text")])
@@ -120,9 +120,9 @@ def test_a_crash_while_compacting_changes_nothing(live, run, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         live.compact()
     monkeypatch.undo()
-    again = Live(run, device="cpu")
+    again = LabelSet(run, device="cpu")
     assert again.state.folder == "model"
-    assert "a" in uids(again.view)
+    assert "a" in uids(again.snapshot)
     again.compact()
     again.close()
 
@@ -130,7 +130,7 @@ def test_a_crash_while_compacting_changes_nothing(live, run, monkeypatch):
 def test_of_two_that_compact_one_is_told(live, run):
     live.add([NewLabel("a", "text")])
     live.refresh()
-    other = Live(run, device="cpu")
+    other = LabelSet(run, device="cpu")
     other.compact()
     with pytest.raises(LongtailError, match="another process has compacted"):
         live._writer.fold(live.state, 1, "model-000000001")
@@ -138,19 +138,19 @@ def test_of_two_that_compact_one_is_told(live, run):
 
 
 def test_predictions_of_the_command_line_have_the_changes(live, run):
-    titles = live.view.model.labels.fields["title"]
+    titles = live.snapshot.base.labels.fields["title"]
     text = f"{titles[0].split()[0]} {titles[50].split()[-1]}"
     live.add([NewLabel("a", text)])
-    live.remove([live.view.model.labels.uids[0]])
-    bundle = with_changes(run, device="cpu")
+    live.remove([live.snapshot.base.labels.uids[0]])
+    bundle = load(run, device="cpu")
     assert len(bundle.labels) == 120
     assert bundle.predict([text], k=1, kind="encoder")[0][0].uid == "a"
-    assert len(load(run, device="cpu").labels) == 120  # the trained model is as it was
-    assert list(load(run, device="cpu").labels.uids) == list(live.view.model.labels.uids)
+    assert len(load(run, device="cpu", changes=False).labels) == 120  # the trained model is as it was
+    assert list(load(run, device="cpu", changes=False).labels.uids) == list(live.snapshot.base.labels.uids)
 
 
 def test_without_changes_no_catalogue_is_made(trained):
-    assert len(with_changes(trained, device="cpu").labels) == 120
+    assert len(load(trained, device="cpu").labels) == 120
     assert not (trained / NAME).exists()
 
 
@@ -160,27 +160,27 @@ def test_the_changes_of_another_model_are_refused(live, run):
     card = run / "model" / "bundle.json"
     card.write_text(card.read_text().replace("ngame", "other"))
     with pytest.raises(BadInput, match="expected changes of this model"):
-        Live(run, device="cpu")
+        LabelSet(run, device="cpu")
 
 
 def test_what_is_no_catalogue_is_refused(run):
     (run / NAME).write_text("this is no database, and long enough to be taken for one" * 20)
     with pytest.raises(BadInput, match=f"{NAME}: expected a catalogue"):
-        Live(run, device="cpu")
+        LabelSet(run, device="cpu")
     with pytest.raises(BadInput, match="expected a trained model"):
-        Live(run / "model", device="cpu")
+        LabelSet(run / "model", device="cpu")
 
 
 def test_labels_without_uids_are_known_by_their_numbers(tmp_path):
     data = Dataset.from_texts(["red shoes", "oak table"], [[0], [1]], ["footwear", "furniture"])
     recipes.dpr(data, out=tmp_path / "run", epochs=1, device="cpu")
-    live = Live(tmp_path / "run", device="cpu")
+    live = LabelSet(tmp_path / "run", device="cpu")
     live.remove(["1"])
     live.add([NewLabel("new", "hats")])
     assert uids(live.refresh()) == {"0", "new"}
     live.compact()
-    again = Live(tmp_path / "run", device="cpu")
-    assert uids(again.view) == {"0", "new"}
+    again = LabelSet(tmp_path / "run", device="cpu")
+    assert uids(again.snapshot) == {"0", "new"}
     live.close()
     again.close()
 
@@ -200,7 +200,7 @@ def test_the_fingerprint_follows_a_link(run, tmp_path):
 def test_vectors_come_back_bit_for_bit(live):
     live.add([NewLabel("a", "some text", [{"title": "an example"}])])
     (change,) = live.changes()
-    made = live.view.model.new_labels(
+    made = live.snapshot.base.new_labels(
         Texts.of(["some text"], uids=["a"]), Texts.of(["an example"]), np.array([0])
     ).per_label()
     assert change.rows.keys() == made.keys()

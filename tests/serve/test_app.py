@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from longtail.model import Pair, load
-from longtail.model.label_set import Live, NewLabel, with_changes
+from longtail.model import Ensemble, LabelSet, load
+from longtail.model.label_set import NewLabel
 from longtail.search.fusion import Fusion
 from longtail.serve import schemas
 from longtail.serve.app import TOKEN, application
@@ -242,7 +242,7 @@ def test_health_metrics_model_and_page(client, bearer):
 
 
 def test_a_change_from_outside_and_a_compaction_are_taken_up(client, run, known):
-    other = Live(run, device="cpu")
+    other = LabelSet(run, device="cpu")
     other.add([NewLabel("outside", known)])
     assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
     other.refresh()
@@ -253,7 +253,7 @@ def test_a_change_from_outside_and_a_compaction_are_taken_up(client, run, known)
         assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
         assert time.monotonic() < deadline
     assert predict(client, known, 1, kind="encoder")[0]["uid"] == "outside"
-    assert len(with_changes(run, device="cpu").labels) == 121
+    assert len(load(run, device="cpu").labels) == 121
 
 
 def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, monkeypatch, bearer, known):
@@ -263,7 +263,7 @@ def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, m
     link = tmp_path / "current"
     link.symlink_to(run)
     other = shutil.copytree(trained, tmp_path / "other")
-    live = Live(other, device="cpu")
+    live = LabelSet(other, device="cpu")
     live.add([NewLabel("of the other", known)])
     live.close()
     with TestClient(application(Settings(link, device="cpu", watch=0.05))) as client:
@@ -286,8 +286,8 @@ def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, m
 
 def test_a_run_of_two_runs_is_served_as_any_other(client, run, tmp_path, bearer):
     one = load(run, device="cpu")
-    weights = np.outer(np.arange(1.0, 2 * len(one.scorers) + 2), [1.0, 0, 0])
-    both = Pair(one, one).fused_by(Fusion(weights, np.ones(len(one.labels), np.int64)))
+    weights = np.outer(np.arange(1.0, 2 * len(one.mixed) + 2), [1.0, 0, 0])
+    both = Ensemble(one, one).fused_by(Fusion(weights, np.ones(len(one.labels), np.int64)))
     both.save(tmp_path / "both" / "model")
     with TestClient(application(Settings(tmp_path / "both", device="cpu")), raise_server_exceptions=False) as made:
         card = made.get("/v1/model").json()

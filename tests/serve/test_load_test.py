@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from longtail.errors import BadInput
-from longtail.serve.load_test import Client, Load, Result, report, run
+from longtail.serve.load_test import Client, LoadTest, Result, report, run
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -55,7 +55,7 @@ def test_all_requests_of_a_load_are_sent_in_time_and_reported() -> None:
     async def scenario() -> list[Result]:
         server, _ = await _serve(answers=1000)
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        results = await run(Load(url, rate=200, seconds=0.25, texts=["a", "b"]))
+        results = await run(LoadTest(url, rate=200, seconds=0.25, texts=["a", "b"]))
         await _ended(server)
         return results
 

@@ -1,4 +1,4 @@
-"""Two runs as one model: what each knows is in the pair, and only runs that held out the same documents are paired."""
+"""Two runs as one model: what each knows is in it, and only runs that held out the same documents make one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.metrics.ranking import metrics_of
-from longtail.stages.ensemble import pair
+from longtail.stages.ensemble import ensemble
 
 KINDS = 12  # of labels that a title tells, and of those that a content tells
 OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "device": "cpu"}
@@ -46,8 +46,8 @@ def runs(data, tmp_path_factory):
     return folder
 
 
-def test_a_pair_knows_what_either_knows(data, runs, tmp_path):
-    both = pair(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+def test_an_ensemble_knows_what_either_knows(data, runs, tmp_path):
+    both = ensemble(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
     assert both.kinds == ("first", "second", "fused")
     assert both.fields == ("title", "content")
     found = {
@@ -65,7 +65,7 @@ def test_a_pair_knows_what_either_knows(data, runs, tmp_path):
 
 def test_the_runs_stay_as_they_are_and_may_go(data, runs, tmp_path):
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    pair(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+    ensemble(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
     assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert not any(path.is_symlink() for path in (tmp_path / "both").rglob("*"))
 
@@ -81,7 +81,7 @@ def test_the_runs_stay_as_they_are_and_may_go(data, runs, tmp_path):
 def test_runs_that_held_out_other_documents_are_refused(data, runs, tmp_path, options, problem):
     recipes.ngame(data, out=tmp_path / "other", **OPTIONS | {"epochs": 1, **options})
     with pytest.raises(LongtailError, match=problem):
-        pair(data, runs / "title", tmp_path / "other", out=tmp_path / "both", device="cpu")
+        ensemble(data, runs / "title", tmp_path / "other", out=tmp_path / "both", device="cpu")
     assert not (tmp_path / "both").exists()
 
 
@@ -91,11 +91,11 @@ def test_a_run_that_holds_nothing_out_is_refused(data, tmp_path):
     with pytest.raises(
         LongtailError, match=r"one: expected a model that has learned a fusion .* found one that ranks by encoder"
     ):
-        pair(data, tmp_path / "one", tmp_path / "one", out=tmp_path / "both", device="cpu")
+        ensemble(data, tmp_path / "one", tmp_path / "one", out=tmp_path / "both", device="cpu")
     assert not (tmp_path / "both").exists()
 
 
 def test_a_run_of_other_data_is_refused(data, runs, tmp_path):
     other = Dataset("other", two_columns(100, 5), data.labels)
     with pytest.raises(LongtailError, match="expected a run of other, found one of other data"):
-        pair(other, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+        ensemble(other, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")

@@ -35,7 +35,7 @@ def test_a_fusion_is_not_led_astray_by_labels_that_no_scorer_finds() -> None:
     z, w = noisy(), np.concatenate([noisy(), bias], 1).astype(np.float32)
     frequency = np.repeat([5, 0], [seen, 1 + unseen])
     labels = Texts.of([str(label) for label in range(len(z))])
-    model = replace(model, labels=labels, vectors={"encoder": z, "classifier": w})
+    model = replace(model, labels=labels, vectors={"encoder": z, "classifier": w}, ids=np.arange(len(z)))
     truth = csr_of_lists([[seen], *([i, i + n] for i in range(1, n))], len(z))
     fused = fuse(Run(), model, Split(texts, truth, None), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
 

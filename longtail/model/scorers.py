@@ -1,0 +1,116 @@
+"""A score kind as a value: what it reads of an encoded text, and how it ranks labels by that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+
+from longtail.data.sparse import CSR
+from longtail.errors import BadInput
+from longtail.search.base import Ranker
+from longtail.search.exact import Exact
+from longtail.search.fusion import Fusion
+from longtail.search.product import Product
+from longtail.topk import FloatArray, IntArray, TopK
+
+Columns: TypeAlias = "slice | IntArray"
+Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
+ALL = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """One way in which a model scores its L labels for a text.
+
+    Attributes:
+        name: what the command line and JSON call it.
+        columns: of an encoded text, W of them, that it reads.
+        index: ranks the labels for these columns. A new kind of score is one more class that can.
+        rows: reads rows of its (L, W) table, if the score is an inner product of the columns and a label's row; such
+            scores can be mixed by a fusion, and searched by an approximate index. None if it is another score.
+    """
+
+    name: str
+    columns: Columns
+    index: Ranker
+    rows: Rows | None = None
+
+    def table(self, ids: IntArray | slice = ALL) -> FloatArray:
+        """Its (L, W) table, or some rows of it.
+
+        Raises:
+            BadInput: the score is no inner product.
+        """
+        if self.rows is None:
+            problem = f"expected an inner product, found {self.name}, which has no table"
+            raise BadInput("kind", problem, remedy="choose another score kind")
+        return self.rows(ids)
+
+    def queries(self, vectors: FloatArray) -> FloatArray:
+        """The (n, W) columns that it reads of n encoded texts."""
+        return vectors[:, self.columns]
+
+    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
+        return self.index.search(self.queries(vectors), k, exclude=exclude)
+
+
+class LazyExact:
+    """Exact search over a table that is made when it is first asked.
+
+    Args:
+        rows: reads the table.
+        device: where the search runs.
+    """
+
+    def __init__(self, rows: Rows, device: torch.device) -> None:
+        self._rows, self._device = rows, device
+        self._made: Exact | None = None
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
+        if self._made is None:
+            self._made = Exact(self._rows(ALL), device=self._device)
+        return self._made.search(queries, k, exclude=exclude)
+
+
+def inner_product(name: str, columns: Columns, rows: Rows, device: torch.device) -> Scorer:
+    """The scorer of a table: a label's score is the inner product of its row and the columns of a text."""
+    return Scorer(name, columns, LazyExact(rows, device), rows)
+
+
+def cosine_sum(name: str, columns: Columns, z: FloatArray, w: FloatArray, device: torch.device) -> Scorer:
+    """The sum of two cosines: of one half of the columns and z (L, D), and of the other and w (L, D or more)."""
+
+    def rows(ids: IntArray | slice) -> FloatArray:
+        others = w[ids, : z.shape[1]]
+        lengths = np.maximum(np.linalg.norm(others, axis=1, keepdims=True), 1e-12)
+        return np.concatenate([z[ids], others / lengths], axis=1)
+
+    return inner_product(name, columns, rows, device)
+
+
+def product(name: str, one: Scorer, z: FloatArray) -> Scorer:
+    """The product of the score of ``one`` and the inner product of the same columns and z (L, D)."""
+    return Scorer(name, one.columns, Product(one.index, z))
+
+
+def fused(fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.device) -> Scorer:
+    """The scorer of a fusion, which is an inner product, too.
+
+    Args:
+        fusion: of the labels of the scorers.
+        mixed: what it mixes, inner products all of them.
+        width: of an encoded text, before its last number, which is 1.
+        device: where the search runs.
+    """
+
+    def rows(ids: IntArray | slice) -> FloatArray:
+        parts = [(scorer.table(ids), scorer.columns) for scorer in mixed]
+        return Fusion(fusion.weights, fusion.frequency[ids]).table(parts, width)
+
+    return inner_product("fused", slice(0, width + 1), rows, device)

@@ -1,0 +1,222 @@
+"""The model of a run at one moment: as it was built, with the changes of its labels on top.
+
+A new label goes into the last segment. Segments are merged so that each is many times as large as the next: a change
+costs little however many went before, a search asks few segments, and the model that all began with is never copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, reduce
+from pathlib import Path
+
+import numpy as np
+
+from longtail.data.sparse import CSR
+from longtail.data.texts import Texts
+from longtail.errors import BadInput
+from longtail.model.base import Model
+from longtail.model.catalogue import Change
+from longtail.model.scorers import Scorer
+from longtail.model.segments import Excluded, Segment
+from longtail.modules.encoders.base import Encoder
+from longtail.modules.linker import Linked
+from longtail.search.fusion import Fusion
+from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
+
+RATIO = 16  # a segment is at least this many times as large as the next
+
+
+class Joined:
+    """Ranks the labels of several segments by one score kind, as one table of them would.
+
+    Args:
+        segments: of one model.
+        kind: the score kind.
+    """
+
+    def __init__(self, segments: Sequence[Segment], kind: str) -> None:
+        self._segments, self._kind = segments, kind
+        *self._starts, self._labels = _starts(segments).tolist()
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
+        expected = (len(queries), self._labels)
+        if exclude is not None and exclude.shape != expected:
+            problem = f"expected shape {expected}, found {exclude.shape}"
+            raise BadInput("exclude", problem, remedy="give one row for each query")
+        if len(self._segments) == 1:
+            return self._segments[0].search(self._kind, queries, k, Excluded(exclude))
+        ids, scores = [], []
+        for start, segment in zip(self._starts, self._segments, strict=True):
+            top = segment.search(self._kind, queries, k, Excluded(exclude, start))
+            ids.append(np.where(top.ids < 0, -1, top.ids + start))
+            scores.append(top.scores)
+        return rank(np.concatenate(ids, axis=1), np.concatenate(scores, axis=1), k)
+
+    def rows(self, ids: IntArray | slice) -> FloatArray:
+        """The (n, W) rows of some labels in the tables of their segments."""
+        wanted = np.arange(self._labels)[ids]
+        of, starts = np.searchsorted(self._starts, wanted, "right") - 1, self._starts
+        found = [
+            segment.model.table(self._kind, segment.places(wanted[of == i] - starts[i]))
+            for i, segment in enumerate(self._segments)
+        ]
+        return np.concatenate(found)[_back(of)]
+
+
+class Snapshot(Model):
+    """The labels of a model at one moment: what one batch of requests sees.
+
+    Args:
+        segments: the model as it was built, then what was added, each segment much smaller than the one before.
+        number: of the last change that is in here.
+    """
+
+    def __init__(self, segments: Sequence[Segment], number: int) -> None:
+        self.segments, self.number, self._starts = tuple(segments), number, _starts(segments)
+        base = self.base
+        self.recipe, self.fields, self.device = base.recipe, base.fields, base.device
+        self.scorers, self.mixed = (tuple(map(self._joined, scorers)) for scorers in (base.scorers, base.mixed))
+
+    def _joined(self, scorer: Scorer) -> Scorer:
+        joined = Joined(self.segments, scorer.name)
+        return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows)
+
+    @property
+    def base(self) -> Model:
+        """The model as it was built."""
+        return self.segments[0].model
+
+    @property
+    def is_base(self) -> bool:
+        """Whether all that answers is the model as it was built."""
+        first, *rest = self.segments
+        return not (rest or len(first.hidden) or first.indexes)
+
+    @property
+    def encoders(self) -> tuple[Encoder, ...]:
+        """Those of the model."""
+        return self.base.encoders
+
+    @property
+    def width(self) -> int:
+        """The width of a text's vector, before the 1 that `encode` puts at its end."""
+        return self.base.width
+
+    @property
+    def linked(self) -> Linked | None:
+        """What links a text to nodes that enrich it, if there is something."""
+        return self.base.linked
+
+    @cached_property
+    def labels(self) -> Texts:  # type: ignore[override]
+        """L texts: put together at the first use, which no search needs."""
+        return reduce(Texts.followed_by, [segment.labels() for segment in self.segments])
+
+    @cached_property
+    def ids(self) -> IntArray:  # type: ignore[override]
+        """(L,) int64, the stable id of each row: put together at the first use, as `labels` are."""
+        return np.concatenate([one.model.ids[one.places(np.arange(len(one)))] for one in self.segments])
+
+    @cached_property
+    def folded(self) -> Model:
+        """One model of all labels that are there, made at the first use."""
+        return reduce(Model.followed_by, [segment.shown() for segment in self.segments])
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Labels: those of the model, and of these hidden; those added."""
+        first, *rest = self.segments
+        return {"model": len(first.model.labels), "hidden": len(first.hidden), "added": sum(map(len, rest))}
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
+        """The float32 vectors of n texts, (n, width + 1), as those of the model."""
+        return self.base.encode(texts, links)
+
+    def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Model:
+        """The model over m labels that it was not trained with; their ids follow the largest that there is."""
+        made = self.base.new_labels(labels, examples, owners)
+        return made.over(made.labels, made.per_label(), self.next_id + np.arange(len(labels)))
+
+    def per_label(self) -> dict[str, AnyArray]:
+        """What the model knows of its labels, by name, one row a label."""
+        return self.folded.per_label()
+
+    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Model:
+        """The model over other labels."""
+        return self.base.over(labels, rows, ids)
+
+    def fused_by(self, fusion: Fusion) -> Model:
+        """One model of all labels, with the kind ``fused``."""
+        return self.folded.fused_by(fusion)
+
+    def save(self, folder: Path) -> None:
+        """Write one model of all labels into a new folder, which appears whole or not at all."""
+        self.folded.save(folder)
+
+    def label(self, row: int) -> tuple[int, str, str]:
+        """The id, the uid and the text of the label in a row."""
+        segment = self.segments[i := self._segment_of(row)]
+        return segment.model.label(int(segment.places(np.array(row - self._starts[i]))))
+
+    def is_added(self, row: int) -> bool:
+        """Whether a label has come since the model was built."""
+        return self._segment_of(row) > 0
+
+    def _segment_of(self, row: int) -> int:
+        return int(np.searchsorted(self._starts, row, "right")) - 1
+
+    def find(self, uid: str) -> int | None:
+        """The row of a label, or None."""
+        rows = ((i, segment.find(uid)) for i, segment in enumerate(self.segments))
+        return next((int(self._starts[i]) + row for i, row in rows if row is not None), None)
+
+    def containing(self, query: str, limit: int) -> list[int]:
+        """Rows of up to ``limit`` labels with ``query`` in the title; those of the last segment first."""
+        found: list[int] = []
+        for start, segment in reversed([*zip(self._starts.tolist(), self.segments, strict=False)]):
+            found += [start + row for row in segment.containing(query, limit - len(found))]
+        return found
+
+    def take(self, rows: IntArray) -> Model:
+        """The model over the labels in some rows, in their order."""
+        of = np.searchsorted(self._starts, rows, "right") - 1
+        parts = [
+            self.segments[i].model.take(self.segments[i].places(rows[of == i] - self._starts[i]))
+            for i in np.unique(of).tolist() or [0]
+        ]
+        together: Model = reduce(Model.followed_by, parts)
+        return together.take(_back(of))
+
+    def changed(self, number: int, changes: Sequence[Change]) -> Snapshot:
+        """The snapshot after some changes, the last of which has this number."""
+        if not changes:
+            return self
+        segments = [segment.without(change.uid for change in changes) for segment in self.segments]
+        if added := [change for change in changes if change.text is not None]:
+            segments.append(Segment.of(_model_of(self.base, added)))
+        while len(segments) > 2 and RATIO * len(segments[-1]) >= len(segments[-2]):
+            last = segments.pop().shown()
+            segments[-1] = Segment.of(segments[-1].shown().followed_by(last))
+        return Snapshot(segments, number)
+
+
+def _starts(segments: Sequence[Segment]) -> IntArray:
+    """The first row of each segment, and the number of all rows."""
+    return np.cumsum([0, *map(len, segments)])
+
+
+def _back(of: IntArray) -> IntArray:
+    """Where things are that stood in an order, once they were sorted by the group that each is ``of``."""
+    return np.argsort(np.argsort(of, kind="stable"))
+
+
+def _model_of(model: Model, added: Sequence[Change]) -> Model:
+    """A model of labels that were added."""
+    labels = Texts.of([change.text or "" for change in added], uids=[change.uid for change in added])
+    rows = {name: np.concatenate([change.rows[name] for change in added]) for name in model.per_label()}
+    return model.over(labels, rows, np.array([change.id for change in added]))
