@@ -42,7 +42,7 @@ def compare(
 ) -> None:
     """Train recipes and peers with several seeds each, and judge them alike on the test split.
 
-    Writes report.html, results.md and results.json, anew after every run; differences are taken to the first recipe.
+    Writes report.html, results.md and results.json, anew after every run; the first recipe is the baseline.
     What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added
     to it.
     """

@@ -12,7 +12,7 @@ from rich.console import Console
 from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, run_peer, train
 from longtail.compare.lock import alone
 from longtail.compare.methods import Method, distinct
-from longtail.compare.peering import must_be_there
+from longtail.compare.peer_exchange import must_be_there
 from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
@@ -43,7 +43,7 @@ def compare(
 
     Args:
         data: a data set folder with a test split.
-        methods: what to compare; differences are taken to the first.
+        methods: what to compare; the first is the baseline of the differences.
         out: the folder of the comparison. Only one process at a time works in it; others wait.
         seeds: runs of each method, with the seeds 0, 1, and so on; a method without random numbers runs once.
         budget: seconds after which a run is stopped and reported as that; a larger budget continues it.
@@ -59,7 +59,7 @@ def compare(
     """
     distinct(methods)
     if seeds < 1:
-        raise BadInput("seeds", f"expected at least 1, found {seeds}", remedy="give --seeds 3")
+        raise BadInput("seeds", f"expected at least 1, found {seeds}", remedy="ask for 3")
     data, out, say = Path(data), Path(out), console or Console(quiet=True)
     dataset = Dataset.read(data)
     judge = Judge.of(dataset)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.compare.methods import Method
-from longtail.compare.peering import collect, prepare, program
+from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset

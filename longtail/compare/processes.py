@@ -90,7 +90,7 @@ def seconds_of(text: str) -> float:
     """
     match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", text.strip())
     if match is None or not float(match[1]):
-        raise BadInput("--budget", f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
+        raise BadInput("budget", f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
     return float(match[1]) * _UNITS[match[2]]
 
 

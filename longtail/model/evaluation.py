@@ -33,7 +33,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure a trained model on a test split; ``longtail evaluate`` prints what this returns.
 
-    >>> found = longtail.evaluate("runs/demo", "examples/planted")
+    >>> found = longtail.evaluate("runs/demo", "examples/debian-packages")
     >>> print(found)  # a table: metrics down, score kinds across
     >>> found.kinds[found.headline]["P@1"]  # in percent
     >>> found.as_dict()  # what longtail evaluate --json writes

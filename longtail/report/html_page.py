@@ -195,7 +195,10 @@ def _differences(results: Mapping[str, Any]) -> str:
         )
         lines.append(row_of(label, cells))
     first = breakable(next(iter(results["rows"])))
-    note = f"Against {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the interval."
+    note = (
+        f"Against the baseline, {first}, in percentage points, with paired 95 % intervals; bold where 0 is not in the "
+        "interval."
+    )
     return f"<h3>Differences</h3>{paragraph(note)}{table_of(['method', *names], lines, _tips(names))}"
 
 
@@ -215,10 +218,11 @@ def _costs(rows: Mapping[str, Any]) -> str:
         ]
         lines.append(row_of(label, (f"<td>{value}</td>" for value in values)))
     gpu_memory = ["GPU memory"] if on_gpu else []
-    header = ["method", "batch", "pool", "training", "peak memory", *gpu_memory, "model", "prediction a text"]
+    header = ["method", "batch", "pool", "training", "peak memory", *gpu_memory, "model", "time a text"]
     note = (
         f"Each run in a process of its own; {_seeds(rows)}. Batch: documents; pool: labels that they are "
-        "scored against. Prediction: from text to labels, all test documents at once."
+        "scored against. Time a text: from text to labels, all test documents at once, which is the throughput upside "
+        "down and not the latency of a single text."
     )
     return paragraph(note) + table_of(header, lines)
 

@@ -134,7 +134,7 @@ def _interval(it: Interval) -> dict[str, Any]:
     return {"mean": it.value, "low": it.low, "high": it.high}
 
 
-def differences(first: Row, second: Row) -> dict[str, Any]:
-    """The second's headline metrics minus the first's, with paired 95 % intervals over test documents."""
-    one, other = (row.scores[row.headline] for row in (first, second))
-    return {name: _interval(it) for name, it in difference(one, other, np.random.default_rng(0)).items()}
+def differences(baseline: Row, other: Row) -> dict[str, Any]:
+    """The other's headline metrics minus the baseline's, with paired 95 % intervals over test documents."""
+    before, after = (row.scores[row.headline] for row in (baseline, other))
+    return {name: _interval(it) for name, it in difference(before, after, np.random.default_rng(0)).items()}

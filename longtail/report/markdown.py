@@ -10,7 +10,7 @@ from longtail.report.units import duration, half_width, mean, size
 
 
 def markdown(results: Mapping[str, Any]) -> str:
-    """Tables of accuracy, of differences to the first method, and of costs.
+    """Tables of accuracy, of differences to the baseline, the first method, and of costs.
 
     Args:
         results: what ``results.json`` holds.
@@ -55,8 +55,8 @@ def _differences(results: Mapping[str, Any]) -> str:
         ]
         lines.append([label, *cells])
     note = (
-        f"Against {first}, in percentage points, with paired 95 % intervals over test documents; bold where 0 is not "
-        "in the interval."
+        f"Against the baseline, {first}, in percentage points, with paired 95 % intervals over test documents; bold "
+        "where 0 is not in the interval."
     )
     table = note + "\n\n" + _table(["", *names], lines)
     if max(len(row["runs"]) for row in rows.values()) == 1:
@@ -87,9 +87,10 @@ def _costs(rows: Mapping[str, Any]) -> str:
         )
     note = (
         "Means over the seeds; memory is the peak of the training process. Pool: labels of a batch's pool, in the "
-        "first epoch. Prediction: from text to labels, all test documents at once."
+        "first epoch. Time a text: from text to labels, all test documents at once, which is the throughput upside "
+        "down and not the latency of a single text."
     )
-    header = ["", "batch", "pool", "training", "peak memory", "peak GPU memory", "model", "prediction a text"]
+    header = ["", "batch", "pool", "training", "peak memory", "peak GPU memory", "model", "time a text"]
     return note + "\n\n" + _table(header, lines)
 
 

@@ -11,7 +11,7 @@ from longtail.metrics.ranking import columns
 def unfinished(results: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """The runs without a result: "failed" or "stopped", the label, the seed, and why."""
     return [
-        (what, label, seed, why + ("; a larger --budget lets it go on" if what == "stopped" else ""))
+        (what, label, seed, why + ("; a larger budget lets it go on" if what == "stopped" else ""))
         for what in ("failed", "stopped")
         for label, of in results[what].items()
         for seed, why in of.items()

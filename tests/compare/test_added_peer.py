@@ -17,7 +17,7 @@ import longtail.cli.compare
 from longtail.compare import peers
 from longtail.compare.comparison import compare
 from longtail.compare.methods import Method
-from longtail.compare.peering import program
+from longtail.compare.peer_exchange import program
 from longtail.compare.peers import PEERS, about
 from longtail.errors import BadInput
 from longtail.testing.planted import planted
@@ -120,7 +120,7 @@ import runpy, sys
 module = runpy.run_path({python[2]!r})
 module["isolate"]()
 import longtail.compare.peers.base, longtail.memory
-for name in ("longtail.errors", "longtail.compare.peering", "longtail.topk"):
+for name in ("longtail.errors", "longtail.compare.peer_exchange", "longtail.topk"):
     try:
         __import__(name)
     except ModuleNotFoundError:

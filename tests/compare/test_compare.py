@@ -175,7 +175,7 @@ def test_a_recipe_that_is_over_its_budget_is_stopped_and_goes_on_with_a_larger_o
     assert results["failed"] == {}
     for name in ("results.md", "report.html"):
         text = (tmp_path / "out" / name).read_text()
-        assert "seed 0, stopped: over the budget of 0.5s; a larger --budget lets it go on" in text
+        assert "seed 0, stopped: over the budget of 0.5s; a larger budget lets it go on" in text
         assert "failed:" not in text
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "runs" / "long").rglob("*")}
     assert compare(folder, methods, tmp_path / "out", seeds=2, budget=0.5)["stopped"] == results["stopped"]

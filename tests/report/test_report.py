@@ -109,7 +109,7 @@ def test_the_page_of_a_comparison_is_whole_and_needs_nothing_else(tmp_path, data
     for wanted in (
         "A & B",
         ", seed 0, failed: no <memory>",
-        ", seed 1, stopped: over <10m>; a larger --budget lets it go on",
+        ", seed 1, stopped: over <10m>; a larger budget lets it go on",
         "Head to tail",
         "Examples",
         HOSTILE,
