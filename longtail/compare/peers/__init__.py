@@ -11,7 +11,7 @@ from collections.abc import Callable
 from longtail.compare.peers.base import Peer
 from longtail.compare.peers.bm25 import BM25
 from longtail.compare.peers.napkinxc import NapkinXC
-from longtail.compare.peers.neighbours import Neighbours
+from longtail.compare.peers.nearest_documents import Neighbours
 from longtail.compare.peers.pecos import Pecos
 from longtail.compare.peers.sentence_transformers import SentenceTransformers
 
