@@ -161,6 +161,11 @@ def options_of(kind: type) -> Mapping[str, Option]:
     }
 
 
+def argument(name: str, hint: Any, default: Any) -> Option:
+    """An argument of which no more is known than its type, as an option."""
+    return _option(name, field(metadata={"about": "an argument", "within": None, "choices": None}), hint, default, "")
+
+
 def _described(kind: type) -> Iterator[tuple[str, Field[Any]]]:
     """Each field where it is described, first seen first, with the title of its class."""
     seen = set()
@@ -202,13 +207,12 @@ def parsed(kind: type[Options], of: str, given: Mapping[str, Any]) -> Options:
     known = options_of(kind)
     for name in given:
         if name not in known:
-            raise unknown(kind, of, name)
+            raise unknown(known, of, name)
     return kind(**{name: known[name].value(value) for name, value in given.items()})
 
 
-def unknown(kind: type, of: str, name: str) -> BadInput:
+def unknown(known: Mapping[str, Option], of: str, name: str) -> BadInput:
     """The refusal of an option that there is not."""
-    known = options_of(kind)
     near = get_close_matches(name, known, n=3)
     remedy = f"did you mean {' or '.join(near)}?" if near else f"its options are {', '.join(known)}"
     return BadInput(of, f"has no option {name}", remedy=remedy)
@@ -216,5 +220,9 @@ def unknown(kind: type, of: str, name: str) -> BadInput:
 
 def stored(options: Any) -> dict[str, Any]:
     """Options as JSON keeps them, by name."""
-    values = {name: getattr(options, name) for name in options_of(type(options))}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    return {name: as_json(getattr(options, name)) for name in options_of(type(options))}
+
+
+def as_json(value: Any) -> Any:
+    """A value of an option as JSON keeps it: several are a list."""
+    return list(value) if isinstance(value, tuple) else value

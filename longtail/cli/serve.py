@@ -63,7 +63,7 @@ def index(
     kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
-    """Build an approximate index, which longtail serve and predict then use: for 300,000 labels and more.
+    """Build an approximate index, which serve and predict then use: for 300,000 labels and more.
 
     Its recall is measured against exact search, with texts of labels as queries, and kept with it.
     """

@@ -110,7 +110,7 @@ class _Recipe(TyperCommand):
         for flag in (arg.partition("=")[0] for arg in args if arg.startswith("--") and arg != "--"):
             if flag not in known:
                 assert self.name is not None
-                raise unknown(options_class(RECIPES[self.name]), self.name, flag[2:].replace("-", "_"))
+                raise unknown(options_of(options_class(RECIPES[self.name])), self.name, flag[2:].replace("-", "_"))
         return super().parse_args(ctx, args)
 
 

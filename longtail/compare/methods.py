@@ -7,19 +7,17 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import NoneType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
-from longtail.options import options_of
+from longtail.options import Option, argument, as_json, options_of, unknown
 from longtail.recipes import RECIPES
 from longtail.report.commands import text_of
 from longtail.stages.recipe import options_class
 
 _SET_BY_COMPARE = ("dataset", "out", "seed")
 _KNOWN: Mapping[str, Callable[..., Any]] = ChainMap[str, Callable[..., Any]](PEERS, RECIPES)
-_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +41,10 @@ class Method:
         if self.recipe not in _KNOWN:
             known = ", ".join(_KNOWN)
             raise BadInput(self.label, f"expected one of {known}, found {self.recipe}", remedy="name a recipe")
-        names = [name for name in inspect.signature(_KNOWN[self.recipe]).parameters if name not in _SET_BY_COMPARE]
-        if unknown := [name for name in self.arguments if name not in names]:
-            problem = f"{self.recipe} has no argument {unknown[0]} that could be given here"
-            raise BadInput(self.label, problem, remedy=f"its arguments are {', '.join(names)}")
+        options = _options(self.recipe)
+        for name in self.arguments:
+            if name not in options:
+                raise unknown(options, self.label, name)
 
     @classmethod
     def parse(cls, text: str) -> Method:
@@ -62,17 +60,13 @@ class Method:
         label, _, recipe = name.rpartition("=")
         arguments: dict[str, Any] = {}
         if given and recipe in _KNOWN:
-            options = options_of(options_class(RECIPES[recipe])) if recipe in RECIPES else {}
-            hints = get_type_hints(_KNOWN[recipe])
+            options = _options(recipe)
             for part in re.split(r",(?=[\w-]+=)", given):
                 key, equals, value = part.partition("=")
                 key = key.replace("-", "_")
                 if not equals:
                     raise BadInput(text, f"expected argument=value, found {part}", remedy="write recipe:argument=value")
-                if key in options:
-                    arguments[key] = options[key].value(value)
-                else:
-                    arguments[key] = _value(text, key, value, hints[key]) if key in hints else value
+                arguments[key] = as_json(options[key].value(value)) if key in options else value
         return cls(label or text, recipe, arguments)
 
     @classmethod
@@ -85,7 +79,7 @@ class Method:
         methods = [cls.parse(part) for part in re.split(r",(?![\w-]+=)", text)] if text else []
         for method in methods:
             if not method.peer:
-                raise BadInput("--peers", f"expected {', '.join(PEERS)}, found {method.label}", remedy="name a peer")
+                raise BadInput("peers", f"expected {', '.join(PEERS)}, found {method.label}", remedy="name a peer")
         return methods
 
     @property
@@ -111,17 +105,14 @@ class Method:
         return re.sub(r"[^\w=.,+-]+", "_", self.label)
 
 
-def _value(where: str, name: str, text: str, hint: Any) -> Any:
-    """The value of an argument, of the type that the recipe asks for."""
-    if get_origin(hint) is Sequence:
-        kind = get_args(hint)[0]
-        return [_value(where, name, part.strip(), kind) for part in text.split(",")]
-    kind = next(kind for kind in get_args(hint) or (hint,) if kind is not NoneType)
-    try:
-        return _WORDS[text.lower()] if kind is bool else kind(text)
-    except (ValueError, KeyError):
-        problem = f"expected {kind.__name__} for {name}, found {text!r}"
-        raise BadInput(where, problem, remedy="mend the value") from None
+def _options(recipe: str) -> dict[str, Option]:
+    """The options of a recipe or peer that a row may give: its seed and folder are those of the comparison."""
+    if recipe in RECIPES:
+        known = dict(options_of(options_class(RECIPES[recipe])))
+    else:
+        hints, given = get_type_hints(PEERS[recipe].__init__), inspect.signature(PEERS[recipe]).parameters
+        known = {name: argument(name, hints[name], parameter.default) for name, parameter in given.items()}
+    return {name: option for name, option in known.items() if name not in _SET_BY_COMPARE}
 
 
 def distinct(methods: Sequence[Method]) -> None:

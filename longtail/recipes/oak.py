@@ -110,7 +110,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     the linker predicts them. Departures and their measurements: docs/methods/oak.md.
     """
     classify = o.base == "ngame" and o.classifier_epochs > 0
-    validation = o.validation if classify else 0.0
+    validation = o.validation if o.base == "ngame" else 0.0  # linkers are measured, and may learn a fusion, on it
     linking = links_of(run, dataset, LINKERS[o.linker], o, validation=validation)
     rest, held_out = hold_out(dataset, validation, o.seed)
     rows = augmented(linking.into(rest), o.augment, seed=o.seed)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from longtail.options import as_json
 from longtail.recipes import RECIPES
 
 
@@ -54,14 +55,8 @@ def given_arguments(recipe: str, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 def defaults_of(method: Callable[..., Any] | None) -> dict[str, Any]:
     """The defaults of a recipe or a peer, as ``run.json`` holds them; none of what is neither."""
-    if method is None:
-        return {}
-    defaults = {name: parameter.default for name, parameter in inspect.signature(method).parameters.items()}
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in defaults.items()
-        if value is not inspect.Parameter.empty
-    }
+    given = {} if method is None else inspect.signature(method).parameters
+    return {name: as_json(one.default) for name, one in given.items() if one.default is not inspect.Parameter.empty}
 
 
 def text_of(value: Any) -> str:

@@ -28,7 +28,10 @@ def test_train_shows_a_plan_and_each_epoch(trained):
     for words in (
         "training documents",
         "labels",
-        "a pool of",
+        "stage encoder",
+        "stage classifiers",
+        "clusters of documents",
+        "fusion",
         "effective negatives",
         "parameters",
         "peak memory",

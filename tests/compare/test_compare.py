@@ -158,12 +158,12 @@ def test_a_run_of_other_settings_or_data_is_refused(compared, folder, tmp_path):
 
 def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, tmp_path):
     shutil.copytree(compared[0], tmp_path / "out")
-    results = compare(folder, [Method.parse(f"bad=dpr:loss=hinge,{QUICK}"), TWO[0]], tmp_path / "out", seeds=2)
+    results = compare(folder, [Method.parse(f"bad=dpr:augment=doubling,{QUICK}"), TWO[0]], tmp_path / "out", seeds=2)
     assert list(results["rows"]) == ["text"]
     assert list(results["failed"]) == ["bad"]
     assert list(results["failed"]["bad"]) == ["0"]
-    assert "expected one of triplet, " in results["failed"]["bad"]["0"]
-    assert "bad, seed 0, failed: --loss: expected one of triplet" in (tmp_path / "out" / "results.md").read_text()
+    assert "expected one of none, gandalf, " in results["failed"]["bad"]["0"]
+    assert "bad, seed 0, failed: augment: expected one of none, gandalf" in (tmp_path / "out" / "results.md").read_text()
 
 
 def test_a_recipe_that_is_over_its_budget_is_stopped_and_goes_on_with_a_larger_one(compared, folder, tmp_path):

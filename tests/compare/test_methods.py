@@ -44,12 +44,12 @@ def test_a_label_is_a_folder():
     ("text", "message"),
     [
         ("dpt", "expected one of .*dpr, .*pecos, .*found dpt"),
-        ("dpr:epoch=3", "dpr has no argument epoch that .* are encoder, .*epochs, batch"),
-        ("dpr:seed=3", "dpr has no argument seed"),
-        ("dpr:out=x", "dpr has no argument out"),
+        ("dpr:epoch=3", r"^dpr:epoch=3: has no option epoch; did you mean epochs"),
+        ("dpr:seed=3", "has no option seed; its options are epochs, batch"),
+        ("dpr:out=x", "has no option out; its options are epochs, batch"),
         ("dpr:epochs", "expected argument=value, found epochs"),
-        ("dpr:epochs=many", "expected int for epochs, found 'many'"),
-        ("dpr:learning_rate=x", "expected float for learning_rate, found 'x'"),
+        ("dpr:epochs=many", "^epochs: expected an integer, found many"),
+        ("dpr:learning_rate=x", "^learning_rate: expected a number, found x"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_before_anything_is_trained(text, message):

@@ -155,7 +155,7 @@ def test_peers_are_read():
     ]
     assert [method.random for method in methods] == [True, True, False]
     assert Method.parse_peers("") == []
-    with pytest.raises(BadInput, match=r"--peers: expected pecos, .* found dpr"):
+    with pytest.raises(BadInput, match=r"^peers: expected pecos, .* found dpr"):
         Method.parse_peers("dpr")
     with pytest.raises(BadInput, match=r"pecos has no argument beams that could be given here; .* are fields, beam$"):
         Method.parse_peers("pecos:beams=3")
