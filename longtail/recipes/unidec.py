@@ -82,7 +82,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     pool = Pool(train.targets, o.positives, o.random_negatives, mined)
     batches = text.batches(train, sampler, pool, graphs=graphs.pools)
-    rate = text.rate(o.learning_rate)
+    rate = task.text.rate(o.learning_rate)
     of_heads = (heads.own_parameters(), rate if heads.table is not None else 2 * rate)
     optimizer = adamw((trunk, rate), of_heads, (weights, o.classifier_learning_rate))
     encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=o.temperature)

@@ -37,7 +37,7 @@ from longtail.topk import FloatArray, IntArray
 from longtail.train.run import Run
 from longtail.transforms import augmented
 
-_SAMPLED = 100_000  # texts that a dry run tokenises
+_SAMPLED = 50_000  # texts that a dry run tokenises
 
 
 @dataclass(frozen=True, kw_only=True)
