@@ -20,7 +20,8 @@ import numpy as np
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.model import Model, load
-from longtail.search.faiss import build, exact_in_blocks, recall
+from longtail.search import build_index
+from longtail.search.faiss import exact_in_blocks, recall
 from longtail.topk import FloatArray, IntArray, TopK
 
 
@@ -77,7 +78,7 @@ def main() -> None:
     if options.out is not None and not (options.out / "model").exists():
         large.save(options.out / "model")
     rows = partial(large.table, kind)
-    index = build(rows, options.labels, queries, method=options.method)
+    index = build_index(rows, options.labels, queries, method=options.method)
     print(index.measured, flush=True)
     if options.out is not None:
         index.save(options.out / "model" / "index" / kind)

@@ -51,8 +51,8 @@ def main() -> None:
         "search": lambda i: index.search(queries[i], K),
     }
     for i in range(len(texts)):
-        tiles, screened = (index.search(queries[i], K, exclude=given) for given in (nothing, None))
-        assert (tiles.ids == screened.ids).all(), f"query {i}"
+        tiles, prefiltered = (index.search(queries[i], K, exclude=given) for given in (nothing, None))
+        assert (tiles.ids == prefiltered.ids).all(), f"query {i}"
     times: dict[str, list[float]] = {name: [] for name in parts}
     for i in range(len(texts)):
         for name, part in parts.items():

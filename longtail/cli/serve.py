@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,8 +13,10 @@ from rich.console import Console
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput, MissingExtra
 from longtail.model.label_set import LabelSet
+from longtail.search import INDEXES
 from longtail.search.faiss import EXACT_BELOW
 
+_METHODS = "; ".join(f"{name}: {kind.about}" for name, kind in INDEXES.items() if kind.load is not None)
 bench_app = typer.Typer(help="Measure a server.", no_args_is_help=True)
 
 
@@ -56,9 +58,7 @@ def serve(
 def index(
     run: RunFolder,
     recall: Annotated[float, typer.Option(help="At 10, against exact search.", min=0.01, max=1.0)] = 0.95,
-    method: Annotated[
-        Literal["hnsw", "ivfpq"] | None, typer.Option(help="By default hnsw, if it fits in --memory.")
-    ] = None,
+    method: Annotated[str | None, typer.Option(help=f"{_METHODS}. By default hnsw, if it fits in --memory.")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB that the index may take.")] = None,
     kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",

@@ -82,6 +82,20 @@ def row_of_entry(matrix: CSR) -> IntArray:
     return np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
 
 
+def holds(matrix: CSR, columns: IntArray) -> BoolArray:
+    """Which entries are stored.
+
+    Args:
+        matrix: (n, L).
+        columns: (n, C) int64, some columns of each row; below 0 for none.
+
+    Returns:
+        (n, C), False where there is no column.
+    """
+    keys = row_of_entry(matrix) * matrix.shape[1] + matrix.indices
+    return np.isin(np.arange(len(columns))[:, None] * matrix.shape[1] + columns, keys) & (columns >= 0)
+
+
 def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Positions of the entries of ``rows`` in the flat arrays of a ragged table.
 

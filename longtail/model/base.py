@@ -18,7 +18,7 @@ from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Columns, Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
-from longtail.search.base import Ranker
+from longtail.search.base import Index
 from longtail.search.fusion import Fusion
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
@@ -122,7 +122,7 @@ class Model(ABC):
         found = next((scorer for scorer in (*self.scorers, *self.mixed) if scorer.name == kind), None)
         return found or _refuse(kind, self.scorers)
 
-    def index(self, kind: str | None = None) -> Ranker:
+    def index(self, kind: str | None = None) -> Index:
         """What ranks labels for the `queries` of a score kind, the best one if left out."""
         return self.scorer(kind).index
 

@@ -20,8 +20,9 @@ from longtail.model.catalogue import NAME, Catalogue, Change, Example, State
 from longtail.model.ensemble import open_model
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
+from longtail.search import build_index, open_index
 from longtail.search.base import Index
-from longtail.search.faiss import Approximate, Measured, build
+from longtail.search.faiss import Approximate, Measured
 
 _SAMPLE = 2_000  # label texts that an approximate index is measured with
 
@@ -230,14 +231,14 @@ def _index(
     places = np.random.default_rng(0).permutation(len(model.labels))[:_SAMPLE]
     queries = model.queries(model.encode(model.labels.take(places)), kind)
     rows = partial(model.table, kind)
-    return build(rows, len(model.labels), queries, method=method, memory=memory, target=target)
+    return build_index(rows, len(model.labels), queries, method=method, memory=memory, target=target)
 
 
 def _kept(model: Model, folder: Path) -> Iterator[tuple[str, Index]]:
     """The approximate indexes that are kept with a model, by score kind."""
     for kind in model.kinds:
         if (folder / kind / "index.json").is_file():
-            yield kind, Approximate.load(folder / kind, partial(model.table, kind))
+            yield kind, open_index(folder / kind, partial(model.table, kind))
 
 
 def _check(labels: Sequence[NewLabel]) -> None:

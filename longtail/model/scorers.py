@@ -11,7 +11,7 @@ import torch
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.search.base import Ranker
+from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
 from longtail.search.product import Product
@@ -36,7 +36,7 @@ class Scorer:
 
     name: str
     columns: Columns
-    index: Ranker
+    index: Index
     rows: Rows | None = None
 
     def table(self, ids: IntArray | slice = ALL) -> FloatArray:

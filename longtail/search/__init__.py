@@ -1,1 +1,76 @@
 """Vectors to ranked labels."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BadInput
+from longtail.search.base import IndexKind, Rows
+from longtail.search.exact import exact_over
+from longtail.search.faiss import HNSW, IVFPQ, Approximate, build, hnsw_bytes
+from longtail.topk import FloatArray
+
+INDEXES: dict[str, IndexKind] = {
+    "exact": IndexKind(exact_over, "every label at each query: what the others are measured against"),
+    "hnsw": IndexKind(
+        partial(build, method=HNSW),
+        "a graph over the vectors: fast, and takes the memory of the table and 270 bytes a label",
+        partial(Approximate.load, method=HNSW),
+    ),
+    "ivfpq": IndexKind(
+        partial(build, method=IVFPQ),
+        "a byte for every 4 numbers of a vector: for tables that do not fit in memory",
+        partial(Approximate.load, method=IVFPQ),
+    ),
+}
+"""Every index over label vectors; one row each. Those that can be loaded are approximate, and kept with a model."""
+
+
+def build_index(
+    rows: Rows,
+    labels: int,
+    queries: FloatArray,
+    *,
+    method: str | None = None,
+    memory: float | None = None,
+    **options: Any,
+) -> Approximate:
+    """Build an approximate index of `INDEXES`.
+
+    Args:
+        rows: reads rows of the (L, D) table; it is asked for blocks of them.
+        labels: L, at least 2.
+        queries: (n, D), n at least 2: like those that will be asked.
+        method: its name; by default hnsw if it fits in ``memory``, else ivfpq.
+        memory: GiB that the index may take; no limit if left out.
+        options: ``target``, ``k`` and ``seed`` of `longtail.search.faiss.build`.
+
+    Raises:
+        BadInput: there is no approximate index of that name.
+        LongtailError: no effort reaches the target.
+    """
+    fits = memory is None or hnsw_bytes(labels, queries.shape[1]) <= memory * 2**30
+    built: Approximate = _kept(method or ("hnsw" if fits else "ivfpq")).build(rows, labels, queries, **options)
+    return built
+
+
+def open_index(folder: Path, rows: Rows) -> Approximate:
+    """Open an index that was saved, over the same table.
+
+    Raises:
+        BadInput: it was made by a method that is not in `INDEXES`, is broken, or is of another table.
+    """
+    load = _kept(json.loads((folder / "index.json").read_text(encoding="utf-8"))["method"]).load
+    assert load is not None
+    opened: Approximate = load(folder, rows)
+    return opened
+
+
+def _kept(method: str) -> IndexKind:
+    kept = {name: kind for name, kind in INDEXES.items() if kind.load is not None}
+    if method not in kept:
+        raise BadInput("method", f"expected one of {', '.join(kept)}, found {method}", remedy="choose one of those")
+    return kept[method]

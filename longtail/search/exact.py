@@ -17,8 +17,9 @@ from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
-from longtail.search.int8 import FEW, LARGE, Screen, can_screen
-from longtail.topk import TopK, rank
+from longtail.search.base import Rows, check_search
+from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
+from longtail.topk import FloatArray, TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
 CANDIDATES = 2**20  # pairs of a tile that are ranked in one go
@@ -57,7 +58,7 @@ class Exact:
         self.query_block = query_block or (512 if on_cpu else 2048)
         self.label_block = label_block or (32768 if on_cpu else 65536)
         self.table = _finite("label vectors", table, self.device)
-        self._screen: Screen | None = None
+        self._prefilter: Int8Prefilter | None = None
 
     @torch.no_grad()
     def search(self, queries: npt.ArrayLike, k: int, *, exclude: CSR | None = None) -> TopK:
@@ -73,7 +74,7 @@ class Exact:
                 infinity, or k is below 1.
         """
         vectors = _finite("queries", queries, self.device)
-        self._check(vectors, k, exclude)
+        check_search(vectors.shape, self.table.shape, k, exclude)
         # Where very many labels may be best, as for a query of zeros, tiles are the faster way for a few queries too.
         if exclude is None and 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k)) <= LARGE:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
@@ -93,22 +94,16 @@ class Exact:
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
 
     def _candidates(self, queries: Tensor, k: int) -> Tensor:
-        """Ids of labels that can be best for a few queries, ascending: all where the table cannot be screened."""
-        if not can_screen(self.table, k):
+        """Ids of labels that can be best for a few queries, ascending: all where the table has no prefilter."""
+        if not can_prefilter(self.table, k):
             return torch.arange(len(self.table), device=self.device)
-        self._screen = self._screen or Screen(self.table)
-        return self._screen.candidates(queries, k)
+        self._prefilter = self._prefilter or Int8Prefilter(self.table)
+        return self._prefilter.candidates(queries, k)
 
-    def _check(self, queries: Tensor, k: int, exclude: CSR | None) -> None:
-        (count, width), (labels, expected) = queries.shape, self.table.shape
-        if width != expected:
-            problem = f"expected vectors of width {expected}, found {width}"
-            raise BadInput("queries", problem, remedy="use the encoder of this index")
-        if exclude is not None and exclude.shape != (count, labels):
-            problem = f"expected shape {(count, labels)}, found {exclude.shape}"
-            raise BadInput("exclude", problem, remedy="give one row for each query")
-        if k < 1:
-            raise BadInput("k", f"expected at least 1, found {k}", remedy="ask for one label or more")
+
+def exact_over(rows: Rows, labels: int, _queries: FloatArray) -> Exact:
+    """An index over the rows of a table, all of which are read."""
+    return Exact(rows(np.arange(labels)))
 
 
 def _finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:

@@ -12,25 +12,26 @@ import json
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.files import new_folder, write_json
+from longtail.search.base import Rows, check_search
 from longtail.search.exact import Exact
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
 
 EXACT_BELOW = 300_000  # labels; up to here exact search is the default
-Rows = Callable[[IntArray], FloatArray]  # label ids to rows of the table
 
 _LINKS = 32  # neighbours of a vector in the graph; twice as many on its lowest level
 _CONSTRUCTION = 80  # candidates looked at for each vector that is added to the graph
 _NUMBERS_A_BYTE = 4  # of a vector, in a product quantiser's code
-_RESCORED = {"hnsw": 1, "ivfpq": 16}  # candidates that are scored exactly, for each place of a ranking
-_EFFORTS = {"hnsw": "efSearch", "ivfpq": "nprobe"}
+_CODES = 256  # of a product quantiser; it learns them from as many vectors at least
 _BLOCK = 65_536  # rows added at a time
 _FULL = 8  # columns are padded to a multiple of this, with zeros
 
@@ -61,46 +62,80 @@ class Measured(NamedTuple):
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method of faiss.
+
+    Attributes:
+        name: in ``index.json``.
+        empty: an index without vectors, from the rows of the table, L, W and a generator of random numbers.
+        rescored: candidates that are scored exactly, for each place of a ranking.
+        set_effort: makes an index look at so many candidates or cells, when so many labels are wanted.
+    """
+
+    name: str
+    empty: Callable[[Rows, int, int, np.random.Generator], Any]
+    rescored: int
+    set_effort: Callable[[Any, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
 class Approximate:
     """Most of the best labels, found without looking at all of them.
 
-    Args:
+    Attributes:
         index: of faiss, over the table padded to a multiple of 8 columns.
         rows: reads rows of the table, for the scores of what was found.
+        method: of the index.
         measured: says how it is searched.
     """
 
-    def __init__(self, index: Any, rows: Rows, measured: Measured) -> None:
-        self._index, self._rows, self.measured = index, rows, measured
+    index: Any
+    rows: Rows
+    method: Method
+    measured: Measured
 
-    def search(self, queries: FloatArray, k: int) -> TopK:
-        """The best labels of each of (Q, W) queries that were found; a row with fewer than k is padded."""
-        found = min(k * _RESCORED[self.measured.method], self.measured.labels)
-        self._set_effort(max(self.measured.effort, found))
-        ids = self._index.search(_padded(queries), found)[1] if len(queries) else np.zeros((0, found), np.int64)
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """Rank the labels of each query; see `longtail.search.base.Index`.
+
+        As many candidates more are asked for as labels are excluded, rounded up to a power of 2 so that a batch is
+        searched in a few goes.
+        """
+        check_search(queries.shape, (self.measured.labels, self.measured.width), k, exclude)
+        if exclude is None:
+            return self._search(queries, k, 0)
+        counts = np.diff(exclude.indptr)
+        more = np.where(counts, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0).astype(np.int64)
+        ids, scores = np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), -np.inf, np.float32)
+        for size in np.unique(more).tolist():
+            rows = np.flatnonzero(more == size)
+            top = self._search(queries[rows], k, size, exclude[rows])
+            ids[rows], scores[rows] = top.ids, top.scores
+        return TopK(ids, scores)
+
+    def _search(self, queries: FloatArray, k: int, more: int, exclude: CSR | None = None) -> TopK:
+        wanted = min(k * self.method.rescored + more, self.measured.labels)
+        self.method.set_effort(self.index, self.measured.effort, wanted)
+        ids = self.index.search(_padded(queries), wanted)[1] if len(queries) else np.zeros((0, wanted), np.int64)
+        if exclude is not None:
+            ids = np.where(holds(exclude, ids), -1, ids)
         known, inverse = np.unique(np.maximum(ids, 0), return_inverse=True)
-        table = self._rows(known)  # (n, W)
-        scores = np.einsum("qkw,qw->qk", table[inverse.reshape(ids.shape)], queries)  # (Q, found)
+        table = self.rows(known)  # (n, W)
+        scores = np.einsum("qkw,qw->qk", table[inverse.reshape(ids.shape)], queries)  # (Q, wanted)
         return rank(ids, scores, k)
-
-    def _set_effort(self, effort: int) -> None:
-        if self.measured.method == "hnsw":
-            self._index.hnsw.efSearch = effort
-        else:
-            self._index.nprobe = min(self.measured.effort, self._index.nlist)
 
     def with_effort(self, effort: int) -> Approximate:
         """The same index, searched with another effort."""
-        return Approximate(self._index, self._rows, self.measured._replace(effort=effort))
+        return replace(self, measured=self.measured._replace(effort=effort))
 
     def save(self, folder: Path) -> None:
         """Write a new folder with the index and ``index.json``, which says what was measured."""
         with new_folder(folder) as path:
-            _faiss().write_index(self._index, str(path / "index.faiss"))
+            _faiss().write_index(self.index, str(path / "index.faiss"))
             write_json(path / "index.json", self.measured._asdict())
 
     @classmethod
-    def load(cls, folder: Path, rows: Rows) -> Approximate:
+    def load(cls, folder: Path, rows: Rows, *, method: Method) -> Approximate:
         """Open what `save` wrote, over the same table."""
         measured = Measured(**json.loads((folder / "index.json").read_text(encoding="utf-8")))
         try:
@@ -110,7 +145,7 @@ class Approximate:
         if (index.ntotal, index.d) != (measured.labels, _columns(measured.width)):
             problem = f"expected {measured.labels} vectors of width {measured.width}, found {index.ntotal} of {index.d}"
             raise BadInput(folder, problem, remedy="build it again")
-        return cls(index, rows, measured)
+        return cls(index, rows, method, measured)
 
 
 def build(
@@ -118,8 +153,7 @@ def build(
     labels: int,
     queries: FloatArray,
     *,
-    method: str | None = None,
-    memory: float | None = None,
+    method: Method,
     target: float = 0.95,
     k: int = 10,
     seed: int = 0,
@@ -130,8 +164,7 @@ def build(
         rows: reads rows of the (L, W) table; it is asked for blocks of them.
         labels: L, at least 2.
         queries: (Q, W), Q at least 2: like those that will be asked.
-        method: hnsw or ivfpq; by default hnsw if it fits in ``memory``.
-        memory: GiB that the index may take; no limit if left out.
+        method: `HNSW` or `IVFPQ`.
         target: recall at k that is asked for, in (0, 1].
         k: labels a query.
         seed: of the rows that cells and codes are learned from.
@@ -141,20 +174,20 @@ def build(
     """
     start = time.monotonic()
     width = queries.shape[1]
-    method = method or ("hnsw" if memory is None or _hnsw_bytes(labels, width) <= memory * 2**30 else "ivfpq")
-    index = _hnsw(width) if method == "hnsw" else _ivfpq(rows, labels, width, np.random.default_rng(seed))
+    index = method.empty(rows, labels, width, np.random.default_rng(seed))
     for at in range(0, labels, _BLOCK):
         index.add(_padded(rows(np.arange(at, min(at + _BLOCK, labels)))))
-    built = Approximate(index, rows, Measured(method, labels, width, 1, k, target, 0.0, len(queries) // 2, 0.0))
+    measured = Measured(method.name, labels, width, 1, k, target, 0.0, len(queries) // 2, 0.0)
+    built = Approximate(index, rows, method, measured)
     truth = exact_in_blocks(rows, labels, queries, k)
     effort = k
     while recall(built.with_effort(effort).search(queries[::2], k), truth[::2]) < target:
         effort *= 2
         if effort > max(4096, 2 * k):
-            raise LongtailError(f"the {method} index stays below a recall@{k} of {target}; use exact search")
+            raise LongtailError(f"the {method.name} index stays below a recall@{k} of {target}; use exact search")
     reached = recall(built.with_effort(effort).search(queries[1::2], k), truth[1::2])
     seconds = round(time.monotonic() - start, 1)
-    return Approximate(index, rows, built.measured._replace(effort=effort, recall=round(reached, 4), seconds=seconds))
+    return replace(built, measured=measured._replace(effort=effort, recall=round(reached, 4), seconds=seconds))
 
 
 def exact_in_blocks(rows: Rows, labels: int, queries: FloatArray, k: int) -> IntArray:
@@ -184,18 +217,25 @@ def _faiss() -> Any:
     return faiss
 
 
-def _hnsw(width: int) -> Any:
+def _hnsw(_rows: Rows, _labels: int, width: int, _generator: np.random.Generator) -> Any:
     faiss = _faiss()
     index = faiss.IndexHNSWFlat(_columns(width), _LINKS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = _CONSTRUCTION
     return index
 
 
-def _hnsw_bytes(labels: int, width: int) -> int:
+def _look_at_candidates(index: Any, effort: int, wanted: int) -> None:
+    index.hnsw.efSearch = max(effort, wanted)
+
+
+def hnsw_bytes(labels: int, width: int) -> int:
+    """Memory that `HNSW` takes."""
     return labels * (4 * _columns(width) + 8 * _LINKS + 16)
 
 
 def _ivfpq(rows: Rows, labels: int, width: int, generator: np.random.Generator) -> Any:
+    if labels < _CODES:
+        raise BadInput("method", f"expected {_CODES} labels or more for ivfpq, found {labels}", remedy="take hnsw")
     faiss, columns = _faiss(), _columns(width)
     cells = max(1, min(round(4 * math.sqrt(labels)), labels // 40))
     index = faiss.IndexIVFPQ(
@@ -205,6 +245,15 @@ def _ivfpq(rows: Rows, labels: int, width: int, generator: np.random.Generator) 
     sample = np.sort(generator.permutation(labels)[: max(64 * cells, 20_000)])
     index.train(_padded(rows(sample)))
     return index
+
+
+def _look_into_cells(index: Any, effort: int, wanted: int) -> None:
+    """As many cells as the effort says, and at least as many as hold the labels wanted, on average."""
+    index.nprobe = min(max(effort, -(-wanted * index.nlist // index.ntotal)), index.nlist)
+
+
+HNSW = Method("hnsw", _hnsw, rescored=1, set_effort=_look_at_candidates)
+IVFPQ = Method("ivfpq", _ivfpq, rescored=16, set_effort=_look_into_cells)
 
 
 def _columns(width: int) -> int:

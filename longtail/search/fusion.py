@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.sparse import CSR, holds
 from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK, rank
 
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
@@ -42,9 +42,9 @@ class Candidates:
         ids = np.sort(np.concatenate([top.ids for top in tops], axis=1), axis=1)
         ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
         scores = [pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
-        return cls(ids, np.stack(scores), _is_true(truth, ids))
+        return cls(ids, np.stack(scores), holds(truth, ids))
 
-    def cover(self, ids: IntArray) -> float:
+    def coverage(self, ids: IntArray) -> float:
         """The share of some labels of the documents, (n, k) padded with -1, that are candidates."""
         there = (ids[:, :, None] == self.ids[:, None, :]).any(2)[ids >= 0]
         return float(there.mean()) if len(there) else 1.0
@@ -72,13 +72,13 @@ class Fusion:
     weights: Float64Array
     frequency: IntArray
 
-    def of_labels(self) -> FloatArray:
+    def label_weights(self) -> FloatArray:
         """(S + 1, L): a_1, ..., a_S and c of each label."""
         return np.asarray(self.weights @ _features(self.frequency), np.float32)
 
     def __call__(self, candidates: Candidates) -> FloatArray:
         """The fused scores of candidates, (n, C); -inf where there is none."""
-        *shares, c = self.of_labels()[:, np.maximum(candidates.ids, 0)]
+        *shares, c = self.label_weights()[:, np.maximum(candidates.ids, 0)]
         fused = sum((a * scores for a, scores in zip(shares, candidates.scores, strict=True)), start=c)
         return np.where(candidates.ids < 0, -np.inf, fused).astype(np.float32)
 
@@ -90,7 +90,7 @@ class Fusion:
             width: of x.
         """
         table = np.zeros((len(self.frequency), width + 1), np.float32)
-        *shares, table[:, -1] = self.of_labels()
+        *shares, table[:, -1] = self.label_weights()
         for a, (vectors, columns) in zip(shares, parts, strict=True):
             table[:, columns] += a[:, None] * vectors
         return table
@@ -125,12 +125,6 @@ def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatA
         block = table[np.maximum(ids[at : at + 256], 0)]  # (256, C, D)
         scores[at : at + 256] = np.matmul(block, queries[at : at + 256, :, None])[..., 0]
     return scores
-
-
-def _is_true(truth: CSR, ids: IntArray) -> BoolArray:
-    """Which candidates (n, C) are relevant to their document, for truth (n, L)."""
-    keys = row_of_entry(truth) * truth.shape[1] + truth.indices
-    return np.isin(np.arange(len(ids))[:, None] * truth.shape[1] + ids, keys) & (ids >= 0)
 
 
 def _features(frequency: IntArray) -> Float64Array:

@@ -1,4 +1,4 @@
-"""A look at all labels in a quarter of the bytes, which says which of them can be among the k best.
+"""An int8 prefilter: a look at all labels in a quarter of the bytes, which says which can be among the k best.
 
 One query against a table is as fast as the table can be read. A copy of it in 8 bits is read first; what that copy may
 be wrong by is known for each label, so that all labels but a few can be ruled out, and those few are scored exactly.
@@ -13,21 +13,21 @@ from torch import Tensor
 _ALIGNED = 16  # the kernel takes widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16: of a query's numbers, and of an approximate score
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
-FEW = 8  # queries that are worth screening; from some 12 on the product of all costs less
-LARGE = 2048  # labels that are worth screening; fewer are ranked in one go
+FEW = 8  # queries that are worth prefiltering; from some 12 on the product of all costs less
+LARGE = 2048  # labels that are worth prefiltering; fewer are ranked in one go
 
 
-def can_screen(table: Tensor, k: int) -> bool:
+def can_prefilter(table: Tensor, k: int) -> bool:
     """Whether there is a fast product of 8-bit rows for this table, and it is large enough to gain by it."""
     known = hasattr(torch, "_weight_int8pack_mm")
     return known and table.device.type == "cpu" and len(table) >= max(LARGE, 16 * k)
 
 
-class Screen:
+class Int8Prefilter:
     """8-bit rows of a table, each with a scale of its own.
 
     Args:
-        table: (L, D) float32, for which `can_screen` is true.
+        table: (L, D) float32, for which `can_prefilter` is true.
     """
 
     def __init__(self, table: Tensor) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.data.sparse import CSR
-from longtail.search.base import Ranker
+from longtail.search.base import Index
 from longtail.search.fusion import pair_scores
 from longtail.topk import FloatArray, TopK, rank
 
@@ -20,7 +20,7 @@ class Product:
         text: (L, D) the vectors z.
     """
 
-    def __init__(self, by_classifier: Ranker, text: FloatArray) -> None:
+    def __init__(self, by_classifier: Index, text: FloatArray) -> None:
         self._by_classifier, self._text = by_classifier, text
 
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:

@@ -39,5 +39,5 @@ def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel
         candidates = Candidates.of(tops, queries, tables, validation.targets)
         fused = model.fused_by(learn_fusion(candidates, frequency))
         tops.append(fused.search(vectors, _CANDIDATES, kind="fused", exclude=validation.filtered))
-        if candidates.cover(tops[-1].ids[:, :5]) >= 0.99:
+        if candidates.coverage(tops[-1].ids[:, :5]) >= 0.99:
             return fused

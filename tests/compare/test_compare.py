@@ -163,7 +163,9 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, 
     assert list(results["failed"]) == ["bad"]
     assert list(results["failed"]["bad"]) == ["0"]
     assert "expected one of none, gandalf, " in results["failed"]["bad"]["0"]
-    assert "bad, seed 0, failed: augment: expected one of none, gandalf" in (tmp_path / "out" / "results.md").read_text()
+    assert (
+        "bad, seed 0, failed: augment: expected one of none, gandalf" in (tmp_path / "out" / "results.md").read_text()
+    )
 
 
 def test_a_recipe_that_is_over_its_budget_is_stopped_and_goes_on_with_a_larger_one(compared, folder, tmp_path):

@@ -321,7 +321,7 @@ def test_every_kind_is_its_queries_times_its_table_and_the_product_that_of_two(d
     expected = np.maximum(found["encoder"], 0) * np.maximum(found["classifier"], 0)
     np.testing.assert_allclose(found["product"], expected, atol=1e-5)
     assert model.fusion is not None
-    *shares, constant = model.fusion.of_labels()
+    *shares, constant = model.fusion.label_weights()
     mixed = sum(share * found[kind] for share, kind in zip(shares, ("plain", "classifier"), strict=True))
     np.testing.assert_allclose(found["fused"], mixed + constant, atol=1e-3)
     with pytest.raises(LongtailError, match="expected one of plain, encoder, classifier, fused, found product"):

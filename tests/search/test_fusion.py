@@ -58,8 +58,8 @@ def test_candidates_of_two_searches_by_hand() -> None:
 
 def test_how_many_labels_are_candidates_by_hand() -> None:
     found = Candidates(np.array([[-1, 2, 5], [-1, -1, 7]]), np.zeros((1, 2, 3)), np.zeros((2, 3), bool))
-    assert found.cover(np.array([[5, 7], [7, -1]])) == pytest.approx(2 / 3), "7 is a candidate of the second alone"
-    assert found.cover(np.full((2, 2), -1)) == 1
+    assert found.coverage(np.array([[5, 7], [7, -1]])) == pytest.approx(2 / 3), "7 is a candidate of the second alone"
+    assert found.coverage(np.full((2, 2), -1)) == 1
 
 
 def test_pair_scores_do_not_depend_on_the_number_of_documents() -> None:
@@ -79,7 +79,7 @@ def test_weights_of_a_label_by_hand() -> None:
     made = Fusion(np.array([[1, 10, 100], [2, 20, 200], [3, 30, 300.0]]), np.array([0, 6]))
     grown = np.log(7)
     expected = [[101, 1 + 10 * grown], [202, 2 + 20 * grown], [303, 3 + 30 * grown]]
-    np.testing.assert_allclose(made.of_labels(), expected, rtol=1e-6)
+    np.testing.assert_allclose(made.label_weights(), expected, rtol=1e-6)
 
 
 def test_searching_the_fused_table_is_fusing_the_scores_of_pairs() -> None:
@@ -167,7 +167,7 @@ def test_the_weights_follow_the_frequency_of_a_label() -> None:
     """The encoder knows the labels without training points, the classifier the others: no fixed mix does as well."""
     candidates, frequency = simulated(0, (3, 0), (0, 3), n=800)
     learned, others = learn_fusion(candidates.fold(0), frequency), candidates.fold(1)
-    a, b, _ = learned.of_labels()
+    a, b, _ = learned.label_weights()
     assert a[frequency == 0].min() > 5 * abs(b[frequency == 0]).max()
     assert b[frequency > 0].mean() > 5 * abs(a[frequency > 0].mean())
     mixes = [

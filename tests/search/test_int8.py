@@ -1,4 +1,4 @@
-"""A few queries are screened in 8 bits: the ranking is that of a full search, whatever the vectors."""
+"""A few queries are prefiltered in 8 bits: the ranking is that of a full search, whatever the vectors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from longtail.search.exact import Exact
-from longtail.search.int8 import FEW, LARGE, Screen, can_screen
+from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
 from longtail.topk import FloatArray, rank
 
 LABELS = LARGE + 77
@@ -49,10 +49,10 @@ def test_one_query_finds_what_many_find(width: int, spread: float) -> None:
 @pytest.mark.parametrize("k", [1, 5, 20])
 def test_the_candidates_are_few_and_hold_the_best(k: int) -> None:
     table, queries = torch.from_numpy(real(LABELS, 256, 0)), torch.from_numpy(real(30, 256, 1))
-    screen, counts = Screen(table), []
+    prefilter, counts = Int8Prefilter(table), []
     for i in range(len(queries)):
         query = queries[i : i + 1]
-        found = screen.candidates(query, k)
+        found = prefilter.candidates(query, k)
         assert set((query @ table.T).topk(k).indices[0].tolist()) <= set(found.tolist())
         counts.append(len(found))
     assert np.median(counts) < 3 * k + 20
@@ -76,18 +76,18 @@ def test_a_query_of_zeros_and_labels_of_zeros() -> None:
 
 def test_products_that_overflow_are_candidates() -> None:
     table = 1e30 * real(LABELS, 8, 0)
-    assert len(Screen(torch.from_numpy(table)).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
+    assert len(Int8Prefilter(torch.from_numpy(table)).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
 
 
-def test_what_is_screened() -> None:
+def test_what_is_prefiltered() -> None:
     known = hasattr(torch, "_weight_int8pack_mm")
-    assert not can_screen(torch.zeros(LARGE - 1, 4), 1)
-    assert can_screen(torch.zeros(LARGE, 4), 1) == can_screen(torch.zeros(LARGE, 4), LARGE // 16) == known
-    assert not can_screen(torch.zeros(LARGE, 4), LARGE // 16 + 1)
+    assert not can_prefilter(torch.zeros(LARGE - 1, 4), 1)
+    assert can_prefilter(torch.zeros(LARGE, 4), 1) == can_prefilter(torch.zeros(LARGE, 4), LARGE // 16) == known
+    assert not can_prefilter(torch.zeros(LARGE, 4), LARGE // 16 + 1)
 
 
 @pytest.mark.parametrize(("labels", "k"), [(1, 3), (5, 5), (100, 7), (LARGE - 1, 30), (LARGE, LARGE // 2)])
-def test_tables_that_are_not_screened(labels: int, k: int) -> None:
+def test_tables_that_are_not_prefiltered(labels: int, k: int) -> None:
     table, asked = whole(labels, 9, 0, 3), whole(FEW, 9, 1, 3)
     found, scores = Exact(table).search(asked, k), asked @ table.T
     expected = rank(np.broadcast_to(np.arange(labels), scores.shape), scores, k)
