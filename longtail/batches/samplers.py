@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 
 from longtail.data.sparse import CSR
+from longtail.errors import BadInput
 from longtail.topk import IntArray
 
 
@@ -138,3 +140,53 @@ class ByLabel:
             starts, ends = self._offsets[labels], self._offsets[labels + 1]
             drawn = self._documents[starts + (generator.random(len(labels)) * (ends - starts)).astype(np.int64)]
             yield Draw(np.unique(drawn), labels)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerKind:
+    """A row of `SAMPLERS`.
+
+    Attributes:
+        make: a `Sampler` of (N, L) true pairs, the size of a batch and a seed.
+        about: one line of help.
+        over_labels: whether labels, and not documents, are what an epoch has once.
+    """
+
+    make: Callable[[CSR, int, int], Any]
+    about: str
+    over_labels: bool = False
+
+
+SAMPLERS: dict[str, SamplerKind] = {
+    "shuffled": SamplerKind(
+        lambda targets, size, seed: Shuffled(targets.shape[0], size, seed=seed), "documents in random order"
+    ),
+    "clustered": SamplerKind(
+        lambda targets, size, seed: Clustered(targets.shape[0], size, seed=seed),
+        "clusters of near documents in random order, once they were regrouped (NGAME)",
+    ),
+    "by_label": SamplerKind(
+        lambda targets, size, seed: ByLabel(targets, size, seed=seed),
+        "labels in random order, each with one of its documents (SiameseXML)",
+        over_labels=True,
+    ),
+}
+"""Every sampler; one row each."""
+
+
+def sampler_named(name: str, targets: CSR, size: int, *, seed: int) -> Sampler:
+    """A sampler of `SAMPLERS`.
+
+    Args:
+        name: of the sampler.
+        targets: (N, L) true pairs.
+        size: about how many documents, or labels, a batch has.
+        seed: of the order, and of whatever else is drawn.
+
+    Raises:
+        BadInput: there is none of that name.
+    """
+    if name not in SAMPLERS:
+        raise BadInput("sampler", f"expected one of {', '.join(SAMPLERS)}, found {name}", remedy="choose one of those")
+    made: Sampler = SAMPLERS[name].make(targets, size, seed)
+    return made

@@ -1,25 +1,17 @@
-"""Which documents share a batch: every one once an epoch, in an order that seed and epoch decide."""
+"""Which documents share a batch; what holds for every sampler is in tests/contracts."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 
 from longtail.batches.clusters import balanced_clusters
-from longtail.batches.samplers import Clustered, Sampler, Shuffled
+from longtail.batches.samplers import ByLabel, Clustered, Sampler, Shuffled
 from longtail.data.sparse import csr_of_lists
 from longtail.topk import FloatArray, IntArray
 
 TARGETS = csr_of_lists([[0, 1], [1], [], [1, 3], [5, 3], [0]], 7)  # labels 2, 4 and 6 have no document
-
-BY_DOCUMENT: dict[str, Callable[[int, int, int], Sampler]] = {
-    "shuffled": lambda n, size, seed: Shuffled(n, size, seed=seed),
-    "clustered": lambda n, size, seed: Clustered(n, size, seed=seed),
-    "clustered, regrouped": lambda n, size, seed: regrouped(n, size, seed, 4),
-}
 
 
 def near(vectors: FloatArray, size: int, *, epoch: int) -> IntArray:
@@ -41,35 +33,6 @@ def batches(sampler: Sampler, epoch: int = 0) -> list[list[int]]:
 
 def order(sampler: Sampler, epoch: int = 0) -> list[int]:
     return [row for batch in batches(sampler, epoch) for row in batch]
-
-
-@pytest.fixture(params=BY_DOCUMENT)
-def make(request: pytest.FixtureRequest) -> Callable[[int, int, int], Sampler]:
-    return BY_DOCUMENT[request.param]
-
-
-@pytest.mark.parametrize(("n", "size"), [(1, 8), (7, 8), (8, 8), (30, 8), (37, 8), (5, 1), (100, 33)])
-def test_every_document_once_in_batches_of_about_the_size(
-    make: Callable[[int, int, int], Sampler], n: int, size: int
-) -> None:
-    sampler = make(n, size, 0)
-    made = batches(sampler)
-    assert len(made) == sampler.steps()
-    assert sorted(order(sampler)) == list(range(n))
-    sizes = [len(batch) for batch in made]
-    assert max(sizes) - min(sizes) <= 1
-    assert n < size or 2 / 3 * size <= np.mean(sizes) <= 1.5 * size
-
-
-def test_the_order_comes_from_seed_and_epoch(make: Callable[[int, int, int], Sampler]) -> None:
-    orders = [order(make(50, 8, seed), epoch) for seed, epoch in [(0, 0), (0, 1), (1, 0)]]
-    assert len({tuple(found) for found in orders}) == 3
-    sampler = make(50, 8, 0)
-    assert [order(sampler, epoch) for epoch in (1, 0, 1)] == [orders[1], orders[0], orders[1]]
-
-
-def test_no_labels_are_asked_for(make: Callable[[int, int, int], Sampler]) -> None:
-    assert all(len(draw.label_ids) == 0 and draw.rows.dtype == np.int64 for draw in make(20, 8, 0).epoch(0))
 
 
 def test_a_shuffle_is_uniform() -> None:
@@ -111,3 +74,24 @@ def test_clusters_are_part_of_a_checkpoint() -> None:
     assert order(other, 7) != order(sampler, 7)
     other.load_state_dict(sampler.state_dict())
     assert order(other, 7) == order(sampler, 7)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+@pytest.mark.parametrize("epoch", range(5))
+def test_by_label_draws_each_label_with_a_document_once(size: int, epoch: int) -> None:
+    sampler = ByLabel(TARGETS, size, seed=0)
+    draws = list(sampler.epoch(epoch))
+    assert len(draws) == sampler.steps()
+    assert sorted(label for draw in draws for label in draw.label_ids.tolist()) == [0, 1, 3, 5]
+    dense = TARGETS.toarray()
+    for draw in draws:
+        assert (np.diff(draw.rows) > 0).all(), "a document that two labels drew is in the batch once"
+        assert dense[draw.rows][:, draw.label_ids].any(axis=0).all(), "each label has a document"
+        assert dense[draw.rows][:, draw.label_ids].any(axis=1).all(), "each document has a label"
+
+
+def test_by_label_draws_every_document_of_a_label_equally_often() -> None:
+    sampler = ByLabel(TARGETS, 1, seed=0)
+    with_label_1 = [int(d.rows[0]) for epoch in range(1500) for d in sampler.epoch(epoch) if d.label_ids[0] == 1]
+    assert len(with_label_1) == 1500
+    np.testing.assert_allclose(np.bincount(with_label_1)[[0, 1, 3]], 500, atol=80)
