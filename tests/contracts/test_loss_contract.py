@@ -1,4 +1,4 @@
-"""What holds for every loss: one row here for each function, and for each option that changes its algebra."""
+"""What holds for every loss: each row of the table, one from outside, and each option that changes the algebra."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from longtail.data.sparse import csr
-from longtail.losses.base import Loss
+from longtail.losses import LOSSES, loss_named
+from longtail.losses.base import Loss, LossKind
 from longtail.losses.binary import binary_cross_entropy, squared_hinge
 from longtail.losses.calibration import calibration
-from longtail.losses.contrastive import probabilistic_contrastive
-from longtail.losses.full import chunked
 from longtail.losses.full.targets import SparseTargets
-from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con, symmetric
+from longtail.losses.softmax import decoupled_softmax, symmetric
 from longtail.losses.triplet import triplet
 
 
@@ -41,24 +41,34 @@ def calibrated(scores: Tensor, targets: Tensor, mask: Tensor, **options: Any) ->
     return calibration(scores, targets, mask, plain=torch.zeros_like(scores), **options)
 
 
-BY_POSITIVES: dict[str, Loss] = {
-    "info_nce": info_nce,
-    "sup_con": sup_con,
-    "decoupled_softmax": decoupled_softmax,
-    "probabilistic_contrastive": probabilistic_contrastive,
-    "triplet": triplet,
+def margin_of_pairs(scores: Tensor, targets: Tensor, mask: Tensor, *, temperature: float = 0.5) -> Tensor:
+    """A toy from outside: the logistic loss of every seen pair, built from differentiable steps."""
+    wide = torch.where(mask, scores, 0).to(torch.promote_types(scores.dtype, torch.float32))
+    losses = softplus(wide / temperature) - targets * wide / temperature
+    return torch.where(mask, losses, 0).sum(1).mean()
+
+
+TOY = LossKind(margin_of_pairs, "a toy")
+PER_PAIR = {"binary_cross_entropy", "toy"}  # each pair counts, so that a row without a positive does
+
+
+def rows_of_the_table(*, per_pair: bool) -> dict[str, Loss]:
+    """The losses that can be named, and their twins over all labels: with whole values, which training may sample."""
+    rows = {name: row for name, row in (LOSSES | {"toy": TOY}).items() if (name in PER_PAIR) == per_pair}
+    twins = {name: row.over_all_labels for name, row in rows.items() if row.over_all_labels is not None}
+    whole = {f"{name} over all labels": over_all_labels(getattr(twin, "func", twin)) for name, twin in twins.items()}
+    return {name: row.function for name, row in rows.items()} | whole
+
+
+BY_POSITIVES: dict[str, Loss] = rows_of_the_table(per_pair=False) | {
     "triplet, included": partial(triplet, satisfied="included"),
     "triplet, 2 positives": partial(triplet, positives=2, negatives=5, margin=0.2),
     "triplet, all negatives": partial(triplet, negatives=100),
     "calibration": calibrated,
     "calibration, all labels": partial(calibrated, most=None),
-    "chunked sup_con": over_all_labels(chunked.sup_con),
-    "chunked decoupled_softmax": over_all_labels(chunked.decoupled_softmax),
 }
-BY_PAIRS: dict[str, Loss] = {
-    "binary_cross_entropy": binary_cross_entropy,
+BY_PAIRS: dict[str, Loss] = rows_of_the_table(per_pair=True) | {
     "binary_cross_entropy, mean": partial(binary_cross_entropy, over_labels="mean"),
-    "chunked binary_cross_entropy": over_all_labels(chunked.binary_cross_entropy),
     "squared_hinge": squared_hinge,
     "squared_hinge, mean": partial(squared_hinge, over_labels="mean"),
 }
@@ -226,3 +236,20 @@ def test_a_better_ranking_costs_less(loss: Loss) -> None:
     mask = torch.ones(5, 11, dtype=torch.bool)
     right, level, wrong = (loss(scale * (2 * targets - 1), targets, mask) for scale in (1, 0, -1))
     assert right < level < wrong
+
+
+def test_a_loss_from_outside_is_accepted_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LOSSES, "toy", TOY)
+    scores, targets, mask = pool()
+    assert loss_named("toy", temperature=2.0)(scores, targets, mask) == margin_of_pairs(
+        scores, targets, mask, temperature=2.0
+    )
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_row_says_what_it_is_and_takes_a_temperature(name: str) -> None:
+    scores, targets, mask = pool()
+    cold, warm = (loss_named(name, temperature=t)(scores, targets, mask) for t in (0.1, 1.0))
+    assert cold != warm
+    assert LOSSES[name].about
+    assert not LOSSES[name].about.endswith(".")
