@@ -19,6 +19,7 @@ from longtail.topk import AnyArray
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
+_WINDOWS = os.name == "nt"
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
 _TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
@@ -165,8 +166,13 @@ def map_arrays(path: Path) -> dict[str, AnyArray]:
 
 
 def _sync(path: Path) -> None:
-    """Make sure that what was written to a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    """Make sure that what was written to a file or folder is on the disk.
+
+    Windows writes the names in a folder without being asked, and syncs what is open for writing alone.
+    """
+    if _WINDOWS and path.is_dir():
+        return
+    descriptor = os.open(path, os.O_RDWR if _WINDOWS else os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

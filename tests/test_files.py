@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from longtail import files
 from longtail.errors import BadInput, NotWritten
 from longtail.files import hashes, map_arrays, new_folder, remove_partial, replacing, sha256, write_json
 
@@ -26,6 +29,27 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
         write_half()
     assert path.read_text() == "old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_windows_is_asked_for_no_more_than_it_gives(tmp_path, monkeypatch):
+    """There a folder cannot be opened, and a file that is synced must be open for writing."""
+    opened, real = [], os.open
+
+    def of_windows(path, flags, *rest):
+        if Path(path).is_dir():
+            raise PermissionError(13, "Permission denied")
+        opened.append(flags)
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(files, "_WINDOWS", True)
+    monkeypatch.setattr(os, "open", of_windows)
+    with new_folder(tmp_path / "new") as temporary:
+        (temporary / "inner").mkdir()
+        (temporary / "inner" / "file").touch()
+    with replacing(tmp_path / "single") as temporary:
+        temporary.touch()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["new", "single"]
+    assert opened.count(os.O_RDWR) == 2
 
 
 def test_a_failed_folder_leaves_nothing(tmp_path):

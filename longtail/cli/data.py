@@ -133,7 +133,7 @@ def import_(
     must_be_free(out)
     constants = None if propensity is None else _propensity(propensity)
     if not is_encoding(encoding):
-        raise BadInput("--encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
+        raise BadInput("encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
     columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
     with _busy(f"reading {train}"):
         dataset = import_tables(
@@ -155,7 +155,7 @@ def _propensity(text: str) -> Propensity:
     parts = [float(part) for part in text.split(",") if re.fullmatch(r"\s*\d+(\.\d+)?\s*", part)]
     if len(parts) != 2 or text.count(",") != 1:
         problem, remedy = f"expected two finite numbers A,B >= 0, found {text}", "for example 0.55,1.5"
-        raise BadInput("--propensity", problem, remedy=remedy)
+        raise BadInput("propensity", problem, remedy=remedy)
     return Propensity(*parts)
 
 
@@ -176,7 +176,7 @@ def split(
     """
     must_be_free(out)
     if not 0 < share < 1:
-        raise BadInput("--share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
+        raise BadInput("share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
     with _busy(f"cutting {folder}"):
         dataset = Dataset.read(folder)
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from longtail.data.filters import identity_pairs, reciprocal_pairs, union, without
-from longtail.data.graph import Graph, write_graph
+from longtail.data.graph import Graph
 from longtail.data.io.folder import FIELDS, Folder, Side
+from longtail.data.io.graphs import write_graph
 from longtail.data.io.manifest import NAME
 from longtail.data.io.writing import write_pairs, write_records
 from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked

@@ -13,7 +13,7 @@ from torch import Tensor
 class Bandits:
     """One Gaussian bandit a loss term, which learns how much of the term helps the main task.
 
-    Every ``every`` steps a window ends: ``mean += learning_rate * advantage * (draw - mean) / deviation^2``, which is
+    Every ``window`` steps a window ends: ``mean += learning_rate * advantage * (draw - mean) / deviation^2``, which is
     REINFORCE for the mean of a Gaussian, with the advantage the accuracy of the window above its moving average; then
     the weights of the next window are drawn from the Gaussians, and are never below 0. The first window gives the
     average its start.
@@ -26,7 +26,7 @@ class Bandits:
         mean: where the means start, at least 0.
         deviation: of the Gaussians; 0 keeps every weight at ``mean``.
         learning_rate: of the means.
-        every: steps of a window.
+        window: its steps.
         momentum: of the moving average, in [0, 1).
         seed: of the draws.
     """
@@ -38,12 +38,12 @@ class Bandits:
         mean: float = 0.1,
         deviation: float = 0.1,
         learning_rate: float = 0.01,
-        every: int = 30,
+        window: int = 30,
         momentum: float = 0.8,
         seed: int = 0,
     ) -> None:
         self._start, self._deviation, self._rate = mean, deviation, learning_rate
-        self._every, self._momentum, self._seed = every, momentum, seed
+        self._size, self._momentum, self._seed = window, momentum, seed
         self._draws: dict[str, float] = {}
         self.means = dict.fromkeys(names, mean)
         self.restart()
@@ -68,7 +68,7 @@ class Bandits:
         """Count a step: the accuracy of the main task in its batch, in [0, 1]."""
         self._total += accuracy
         self._steps += 1
-        if self._steps == self._every and self.learn:
+        if self._steps == self._size and self.learn:
             self._learn(self._total / self._steps)
             self._window, self._steps, self._total = self._window + 1, 0, 0.0
             self._draw()

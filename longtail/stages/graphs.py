@@ -246,4 +246,4 @@ def _weights(given: str, terms: Sequence[str], redraw: int, seed: int) -> Bandit
         problem = f"expected bandit, bandit:MEAN or fixed:WEIGHT, found {given}"
         raise BadInput("graph_weights", problem, remedy="fixed:0.1 switches the bandits off")
     deviation = mean if kind == "bandit" else 0.0  # with the rate, all in proportion to the mean; 0.1, 0.1, 0.01 at 0.1
-    return Bandits(terms, mean=mean, deviation=deviation, learning_rate=mean**2, every=redraw, seed=seed)
+    return Bandits(terms, mean=mean, deviation=deviation, learning_rate=mean**2, window=redraw, seed=seed)

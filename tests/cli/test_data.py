@@ -108,10 +108,10 @@ def test_import_makes_a_folder_that_can_be_read(run: Run, tmp_path: Path) -> Non
     [
         (
             ["--propensity", "0.55"],
-            "--propensity: expected two finite numbers A,B >= 0, found 0.55; for example 0.55,1.5",
+            "propensity: expected two finite numbers A,B >= 0, found 0.55; for example 0.55,1.5",
         ),
-        (["--propensity", "nan,1"], "--propensity: expected two finite numbers A,B >= 0, found nan,1; for"),
-        (["--encoding", "utf-9"], '--encoding: unknown encoding "utf-9"; use'),
+        (["--propensity", "nan,1"], "propensity: expected two finite numbers A,B >= 0, found nan,1; for"),
+        (["--encoding", "utf-9"], 'encoding: unknown encoding "utf-9"; use'),
         ([], "t.csv, line 2: expected a JSON list of labels, found 'x;y'"),
     ],
 )
@@ -143,7 +143,7 @@ def test_split_cuts_a_test_split_and_leaves_the_other_out(run: Run, folder: Path
     [
         (["--rows", "0"], "cannot hold 0 of"),
         (["--rows", "100000"], "cannot hold 100000 of"),
-        (["--share", "1.5"], "--share: expected a share between 0 and 1, found 1.5"),
+        (["--share", "1.5"], "share: expected a share between 0 and 1, found 1.5"),
     ],
 )
 def test_a_failed_split_leaves_nothing(run: Run, folder: Path, arguments: list[str], message: str) -> None:

@@ -19,7 +19,7 @@ def test_fixed_weights_stay() -> None:
 
 
 def test_weights_are_drawn_anew_each_window_and_never_below_zero() -> None:
-    weights = Bandits(["a"], every=4, learning_rate=0, seed=5)
+    weights = Bandits(["a"], window=4, learning_rate=0, seed=5)
     seen = []
     for _ in range(800):
         seen.append(weights.weight("a"))
@@ -35,7 +35,7 @@ def test_weights_are_drawn_anew_each_window_and_never_below_zero() -> None:
 
 def test_one_update_by_hand() -> None:
     """The first window sets the average; the second is 0.2 better: mean += rate * 0.2 * (draw - mean) / 0.01."""
-    weights = Bandits(["a"], every=2, learning_rate=0.01, momentum=0.75, seed=0)
+    weights = Bandits(["a"], window=2, learning_rate=0.01, momentum=0.75, seed=0)
     for reward in (0.4, 0.6):
         weights.observe(reward)
     assert weights.means["a"] == 0.1
@@ -47,7 +47,7 @@ def test_one_update_by_hand() -> None:
 
 
 def test_the_mean_of_a_helpful_term_rises_and_of_a_harmful_one_falls() -> None:
-    weights = Bandits(["helps", "harms", "neither"], mean=0.5, every=1, learning_rate=0.01, seed=0)
+    weights = Bandits(["helps", "harms", "neither"], mean=0.5, window=1, learning_rate=0.01, seed=0)
     for _ in range(400):
         weights.observe(0.5 + 0.5 * weights.weight("helps") - 0.5 * weights.weight("harms"))
     means = weights.means
@@ -64,13 +64,13 @@ def test_a_state_taken_back_goes_on_the_same() -> None:
             weights.observe(step % 7 / 7)
         return seen
 
-    unbroken = Bandits(["a", "b"], every=3, seed=1)
+    unbroken = Bandits(["a", "b"], window=3, seed=1)
     go_on(unbroken, 10)
-    resumed = Bandits(["a", "b"], every=3, seed=1)
+    resumed = Bandits(["a", "b"], window=3, seed=1)
     resumed.load_state_dict(json.loads(json.dumps(unbroken.state_dict())))
     assert go_on(resumed, 20) == go_on(unbroken, 20)
     unbroken.restart()
-    assert go_on(unbroken, 20) == go_on(Bandits(["a", "b"], every=3, seed=1), 20)
+    assert go_on(unbroken, 20) == go_on(Bandits(["a", "b"], window=3, seed=1), 20)
 
 
 def test_accuracy_counts_rows_whose_best_seen_label_is_true() -> None:

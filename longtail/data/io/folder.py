@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from longtail.data.graph import Graph, read_graph
+from longtail.data.graph import Graph
 from longtail.data.io.formats import CUT_AGAIN, Report, lines, read_pairs, read_points, read_sparse, stop
+from longtail.data.io.graphs import read_graph
 from longtail.data.io.manifest import Manifest, part, read_manifest
 from longtail.data.io.records import read_records
 from longtail.data.sparse import CSR

@@ -133,9 +133,9 @@ def _lookup(labels: Texts, path: Path, match: Match | None) -> Lookup:
 
     def lookup(entry: str) -> int:
         if entry not in positions:
-            others = " or ".join(f"--match {other}" for other in ("uid", "title", "row") if other != match)
+            others = " or ".join(f"match {other}" for other in ("uid", "title", "row") if other != match)
             expected = f"a row from 0 to {len(labels) - 1}" if match == "row" else f"one of the {len(labels)} {match}s"
-            raise _Wrong(f"label {excerpt(entry)} is not {expected} of {path.name}", f"add it there, or try {others}")
+            raise _Wrong(f"label {excerpt(entry)} is not {expected} of {path.name}", f"add it there, or {others}")
         return positions[entry]
 
     return lookup
@@ -146,7 +146,7 @@ def _positions(strings: Strings, path: Path, match: str) -> dict[str, int]:
     for i, text in enumerate(strings):
         if positions.setdefault(text, i) != i and text:
             problem = f"{match} {excerpt(text)} is that of labels {positions[text]} and {i}"
-            raise BadInput(path, problem, remedy="name labels by what is theirs alone: --match uid or --match row")
+            raise BadInput(path, problem, remedy="name labels by what is theirs alone: match uid or match row")
     return positions
 
 
@@ -200,4 +200,4 @@ def _json_list(cell: str) -> list[object]:
     if isinstance(entries, list):
         return entries
     problem = f"expected a JSON list of labels, found {excerpt(cell)}"
-    raise _Wrong(problem, "write one, or say what is between labels: --separator ';'")
+    raise _Wrong(problem, "write one, or say what is between labels: separator ';'")

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longtail.data.graph import GraphFiles
 from longtail.data.io.formats import Report, excerpt, raw_lines, stop
+from longtail.data.io.graphs import GraphFiles
 from longtail.errors import BadInput
 
 NAME = "dataset.json"

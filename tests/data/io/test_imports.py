@@ -121,7 +121,7 @@ BAD_TABLES = {
     "no separator": (
         "t.csv",
         HEAD + "a,x;y\n",
-        "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* --separator ';'",
+        "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* separator ';'",
     ),
     "half a list": ("t.csv", HEAD + 'a,"[1, 2"\n', r"t.csv, line 2: expected a JSON list of labels, found '\[1, 2'"),
     "object": (
@@ -182,7 +182,7 @@ BAD_LABELS = {
         "uid,title\n7,x\n",
         ["x"],
         None,
-        "t.jsonl, line 1: label 'x' is not one of the 1 uids of l.csv; .* --match title or --match row",
+        "t.jsonl, line 1: label 'x' is not one of the 1 uids of l.csv; .* match title or match row",
     ),
     "unknown title": ("title\nx\n", ["y"], None, "t.jsonl, line 1: label 'y' is not one of the 1 titles of l.csv"),
     "no such row": ("title\nx\n", [1], "row", "t.jsonl, line 1: label '1' is not a row from 0 to 0 of l.csv"),
