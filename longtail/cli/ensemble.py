@@ -10,7 +10,7 @@ from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
-from longtail.stages.ensemble import ensemble as make
+from longtail.stages.make_ensemble import ensemble as make
 from longtail.train.log import Log
 from longtail.train.progress import settings_of
 from longtail.train.run import Run

@@ -31,12 +31,13 @@ from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
 from longtail.recipes.unidec import unidec
-from longtail.stages.classifiers import train_classifiers
 from longtail.stages.enriching import appended_to, enriched_documents
+from longtail.stages.frozen_encoder import train_classifiers
+from longtail.stages.held_out import hold_out
 from longtail.stages.linking import LinkOptions, links_of
 from longtail.stages.recipe import Recipe, recipe
 from longtail.stages.refresh import due, regroup
-from longtail.stages.task import Task, hold_out, read_text
+from longtail.stages.task import Task, read_text
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
 from longtail.transforms import augmented

@@ -14,7 +14,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
-from longtail.stages.classifiers import ClassifierOptions, train_classifiers
+from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RefreshOptions, due, mine, regroup

@@ -18,8 +18,9 @@ from longtail.losses.triplet import triplet
 from longtail.model import Bundle
 from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
-from longtail.stages.task import EncoderOptions, FusionOptions, read
+from longtail.stages.task import EncoderOptions, read
 from longtail.train.in_backward import SGDInBackward
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run

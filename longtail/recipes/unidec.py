@@ -21,9 +21,10 @@ from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
 from longtail.modules.heads import TwoHeads
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, SHARE, option
 from longtail.stages.graphs import GraphOptions, graph_terms
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RefreshOptions, due, mine, regroup
-from longtail.stages.task import EncoderOptions, FusionOptions, read
+from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 

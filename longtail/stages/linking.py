@@ -19,10 +19,10 @@ from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, Range, option
-from longtail.stages.classifiers import ClassifierOptions, train_classifiers
-from longtail.stages.fusion import fuse
+from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
+from longtail.stages.held_out import fuse, rows_held_out
 from longtail.stages.recipe import Recipe
-from longtail.stages.task import Text, rows_held_out
+from longtail.stages.task import Text
 from longtail.topk import IntArray
 from longtail.train.run import Run
 

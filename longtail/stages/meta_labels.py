@@ -18,8 +18,9 @@ from longtail.data.split import Split
 from longtail.losses.base import Loss
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.shortlists import with_one, wrong_labels_near
-from longtail.stages.task import EncoderOptions, FusionOptions, Text
+from longtail.stages.task import EncoderOptions, Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
 

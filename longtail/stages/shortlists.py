@@ -20,8 +20,9 @@ from longtail.losses.base import Loss
 from longtail.losses.glas import glas
 from longtail.modules.classifiers import ResidualVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, option
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import known
-from longtail.stages.task import EncoderOptions, FusionOptions, vector_source
+from longtail.stages.task import EncoderOptions, vector_source
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw

@@ -19,7 +19,6 @@ from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Sampler
 from longtail.data.dataset import Dataset
-from longtail.data.holdout import rows_at_random
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.losses import LOSSES
@@ -28,12 +27,12 @@ from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.encoders.named import make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
-from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
-from longtail.stages.fusion import fuse
+from longtail.options import COUNT, NATURAL, POSITIVE, option
+from longtail.stages.held_out import fuse, hold_out
 from longtail.stages.recipe import RunOptions
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, VectorTokens, token_table
-from longtail.topk import FloatArray, IntArray
+from longtail.topk import FloatArray
 from longtail.train.run import Run
 from longtail.transforms import augmented
 
@@ -82,15 +81,6 @@ class EncoderOptions(TextOptions):
     )
     warmup: int = option(
         100, "steps over which the learning rate rises; it falls linearly to 0 after that", within=NATURAL
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FusionOptions(RunOptions):
-    """Fusion of the scores."""
-
-    validation: float = option(
-        0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
     )
 
 
@@ -219,16 +209,6 @@ def read(run: Run, name: str, dataset: Dataset, o: TextOptions, *, validation: f
         return Task(name, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
 
     return run.once("task", make)
-
-
-def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
-    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
-    return dataset.holdout(rows_held_out(dataset, share, seed))
-
-
-def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
-    """The rows that `hold_out` takes."""
-    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
 def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:

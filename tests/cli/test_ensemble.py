@@ -42,7 +42,7 @@ def test_a_report_of_a_fused_run_is_written(runs, longtail, tmp_path):
     status, _, errors = longtail("evaluate", runs / "both", "--report", tmp_path)
     assert status == 0, errors
     assert (
-        f"longtail fuse {runs / 'unidec'} {runs / 'ngame'} --out {runs / 'both'}"
+        f"longtail ensemble {runs / 'unidec'} {runs / 'ngame'} --out {runs / 'both'}"
         in (tmp_path / "report.html").read_text()
     )
 

@@ -157,7 +157,7 @@ def test_peers_are_read():
     assert Method.parse_peers("") == []
     with pytest.raises(BadInput, match=r"^peers: expected pecos, .* found dpr"):
         Method.parse_peers("dpr")
-    with pytest.raises(BadInput, match=r"pecos has no argument beams that could be given here; .* are fields, beam$"):
+    with pytest.raises(BadInput, match=r"has no option beams; did you mean beam"):
         Method.parse_peers("pecos:beams=3")
 
 

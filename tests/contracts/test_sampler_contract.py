@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from longtail.batches.clusters import balanced_clusters
 from longtail.batches.samplers import SAMPLERS, Clustered, Draw, Sampler, SamplerKind, sampler_named
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.errors import BadInput
@@ -34,7 +35,8 @@ def regrouped(targets: CSR, size: int, seed: int) -> Clustered:
     sampler = Clustered(targets.shape[0], size, seed=seed)
     vectors = np.random.default_rng(0).normal(size=(targets.shape[0], 3)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    sampler.regroup(vectors, 4, device=torch.device("cpu"), epoch=3)
+    generator = np.random.default_rng([seed, 3])
+    sampler.regroup(balanced_clusters(vectors, 4, generator=generator, device=torch.device("cpu")))
     return sampler
 
 

@@ -13,7 +13,7 @@ from longtail.model import load
 from longtail.model.evaluation import rank_test
 from longtail.report.commands import command_of, defaults_of, given_arguments, options_of
 from longtail.report.compose import report_of_run
-from longtail.stages.ensemble import pair
+from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
 
 QUICK = {"epochs": 2, "batch": 64, "width": 16, "validation": 0.2, "device": "cpu"}
@@ -27,7 +27,7 @@ def folder(tmp_path_factory):
     dataset = Dataset.read(folder / "data")
     recipes.unidec(dataset, out=folder / "unidec", **QUICK)
     recipes.ngame(dataset, out=folder / "ngame", classifier_epochs=2, fields=("title", "content"), **QUICK)
-    pair(dataset, folder / "unidec", folder / "ngame", out=folder / "both", device="cpu")
+    ensemble(dataset, folder / "unidec", folder / "ngame", out=folder / "both", device="cpu")
     return folder
 
 

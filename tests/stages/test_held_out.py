@@ -10,7 +10,7 @@ from longtail import Dataset, recipes
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.stages.fusion import fuse
+from longtail.stages.held_out import fuse
 from longtail.topk import FloatArray
 from longtail.train.run import Run
 

@@ -10,7 +10,7 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.metrics.ranking import metrics_of
-from longtail.stages.ensemble import ensemble
+from longtail.stages.make_ensemble import ensemble
 
 KINDS = 12  # of labels that a title tells, and of those that a content tells
 OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "device": "cpu"}

@@ -16,7 +16,8 @@ from longtail.losses import LOSSES
 from longtail.losses.base import Loss
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, NATURAL, option
-from longtail.stages.task import EncoderOptions, FusionOptions, vector_source
+from longtail.stages.held_out import FusionOptions
+from longtail.stages.task import EncoderOptions, vector_source
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw

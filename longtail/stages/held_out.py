@@ -1,15 +1,40 @@
-"""The fusion that a recipe learns on documents that it held out."""
+"""Documents that a recipe holds out, and the fusion that it learns on them."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from longtail.data.dataset import Dataset
+from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.metrics.propensity import label_frequency
+from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, learn_fusion
-from longtail.stages.recipe import AnyModel
+from longtail.stages.recipe import AnyModel, RunOptions
+from longtail.topk import IntArray
 from longtail.train.run import Run
 
 _CANDIDATES = 100  # labels that each scorer finds for a document
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionOptions(RunOptions):
+    """Fusion of the scores."""
+
+    validation: float = option(
+        0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
+    )
+
+
+def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
+    """Hold a share of the training documents out, drawn at random, 5,000 at most: what is left, and those rows."""
+    return dataset.holdout(rows_held_out(dataset, share, seed))
+
+
+def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
+    """The rows that `hold_out` takes."""
+    return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
 def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel:

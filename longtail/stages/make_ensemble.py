@@ -7,9 +7,8 @@ from pathlib import Path
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.model import Ensemble, load
-from longtail.stages.fusion import fuse
+from longtail.stages.held_out import fuse, hold_out
 from longtail.stages.recipe import finish
-from longtail.stages.task import hold_out
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
