@@ -20,6 +20,7 @@ from longtail.errors import BadInput
 from longtail.files import replacing
 from longtail.model import Model, load
 from longtail.model.explanation import linked_nodes
+from longtail.model.label_set import storable
 from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
 
@@ -55,7 +56,7 @@ def predict(
     model = load(run, device=device, exact=exact)
     for_people = output is None and (table or sys.stdout.isatty())
     with _opened(input_file) as file:
-        texts = _texts(file, input_file)
+        texts = _texts(file, "standard input" if input_file == "-" else input_file)
         if for_people:
             _print(model, texts, k, kind, explain)
             return
@@ -123,7 +124,10 @@ def _fields(text: str, name: str, number: int) -> dict[str, str]:
     except (json.JSONDecodeError, RecursionError) as error:
         problem = f"expected a JSON object, found {getattr(error, 'msg', 'one too deep')}"
         raise BadInput(name, problem, remedy="mend the line", line=number) from error
-    return text_by_field(said, name, number)
+    fields = text_by_field(said, name, number)
+    if not all(map(storable, fields.values())):
+        raise BadInput(name, "expected text that UTF-8 can hold, without NUL", remedy="mend the line", line=number)
+    return fields
 
 
 def _json_lines(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -96,6 +99,42 @@ def test_predict_reads_lines_and_json_and_writes_both_formats(trained, longtail,
     assert [label["id"] for label in line["labels"]] == [label.id for label in expected]
 
 
+def test_an_array_of_uids_goes_with_that_of_ids(trained, longtail, tmp_path):
+    titles = [load(trained[0]).labels.fields["title"][i] for i in range(2)]
+    (tmp_path / "lines.txt").write_text("".join(f"{title}\n" for title in titles))
+    options = ("--input", tmp_path / "lines.txt", "--k", 500, "--output", tmp_path / "p.npz")
+    assert longtail("predict", trained[0], *options, "--uids")[0] == 0
+    with np.load(tmp_path / "p.npz", allow_pickle=False) as arrays:
+        ids, uids = arrays["ids"], arrays["uids"]
+    assert ids.shape == uids.shape == (2, 500)
+    known = [*load(trained[0]).labels.uids]
+    assert all(uid == (known[i] if i >= 0 else "") for i, uid in zip(ids.ravel(), uids.ravel(), strict=True))
+
+
+def test_evaluate_says_that_it_leaves_label_changes_out(trained, longtail, tmp_path):
+    run = shutil.copytree(trained[0], tmp_path / "run")
+    before = longtail("evaluate", run)[1]
+    assert longtail("labels", "remove", run, load(run).labels.uids[0])[0] == 0
+    assert longtail("labels", "add", run, "--uid", "a", "--text", "b")[0] == 0
+    status, after, errors = longtail("evaluate", run)
+    assert status == 0, errors
+    assert "labels of this run were changed 2 times since" in " ".join(after.split())
+    assert after.startswith(before.rstrip())
+
+
+@pytest.mark.parametrize("verb", [("predict",), ("labels", "list")])
+def test_who_only_predicts_waits_for_no_server_and_no_comparison(trained, verb):
+    program = (
+        "import sys; from longtail.cli import app; app(sys.argv[1:], standalone_mode=False); "
+        "found = {name for name in sys.modules for other in OTHERS if name == other or name.startswith(other + '.')}; "
+        "sys.exit(str(found) if found else 0)"
+    )
+    others = ["longtail.serve", "longtail.compare", "longtail.report", "fastapi", "uvicorn", "starlette"]
+    command = [sys.executable, "-c", f"OTHERS = {others}; {program}", *verb, str(trained[0])]
+    done = subprocess.run(command, input="some text\n", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
     status, output, errors = longtail("train", "dpr", planted_folder, "--out", tmp_path / "run", "--dry-run")
     assert status == 0, errors
@@ -119,6 +158,9 @@ def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
             "expected a .jsonl or .npz file",
         ),
         (["predict", "{run}", "--input", "{bad}"], "line 2: expected a JSON object"),
+        (["predict", "{run}", "--input", "{number}"], "line 1: expected strings for title and content, found a number"),
+        (["predict", "{run}", "--input", "{other}"], "line 1: expected an object with a title, found one with text"),
+        (["predict", "{run}", "--input", "{surrogate}"], "line 1: expected text that UTF-8 can hold"),
         (["predict", "{run}", "--input", "{binary}"], "expected UTF-8 text"),
         (["predict", "{run}", "--input", "{empty}", "--kind", "best"], "expected one of encoder, classifier, fused"),
         (["resume", "{data}"], "expected the settings of a run"),
@@ -129,6 +171,10 @@ def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, t
     (tmp_path / "binary").write_bytes(b"caf\xe9\n")
     (tmp_path / "empty").write_text("text\n")
     names = {"data": planted_folder, "run": trained[0], "new": tmp_path / "new"}
+    lines = {"number": '{"title": 5}', "other": '{"text": "x"}', "surrogate": '{"title": "\\ud800"}'}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"{line}\n")
+        names[name] = tmp_path / name
     names |= {"bad": tmp_path / "bad.jsonl", "binary": tmp_path / "binary", "empty": tmp_path / "empty"}
     status, _, errors = longtail(*(argument.format(**names) for argument in arguments))
     assert status == 1, errors
