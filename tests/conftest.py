@@ -55,7 +55,7 @@ def run(trained, tmp_path):
 
 
 @pytest.fixture
-def live(run):
+def label_set(run):
     """The labels of a run."""
     opened = LabelSet(run, device="cpu")
     yield opened

@@ -19,6 +19,7 @@ from longtail.train.cost import Meter
 from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
+_RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 _UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
 
 
@@ -35,7 +36,7 @@ def settings_of(run: Path) -> dict[str, Any]:
     if settings.get("schema", 1) > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
-    return settings
+    return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
 
 
 class Stateful(Protocol):

@@ -70,3 +70,14 @@ def test_a_kind_that_is_neither_s_is_refused(models):
     for kind in ("encoder", "first-best", "third", "fused"):
         with pytest.raises(LongtailError, match=f"kind: expected one of first, second, found {kind}"):
             Ensemble(*models).rank(TEXTS, 1, kind=kind)
+
+
+def test_an_ensemble_of_an_earlier_version_is_opened(models, tmp_path):
+    both = Ensemble(*models).fused_by(Fusion(np.outer(SHARES, [1.0, 0, 0]), np.zeros(3, np.int64)))
+    both.save(tmp_path / "model")
+    card = json.loads((tmp_path / "model" / "bundle.json").read_text())
+    card["sha256"]["pair.safetensors"] = card["sha256"].pop("ensemble.safetensors")
+    (tmp_path / "model" / "bundle.json").write_text(json.dumps(card))
+    (tmp_path / "model" / "ensemble.safetensors").rename(tmp_path / "model" / "pair.safetensors")
+    opened = open_model(tmp_path / "model", device=torch.device("cpu"))
+    np.testing.assert_array_equal(all_scores(opened, "fused"), all_scores(both, "fused"))

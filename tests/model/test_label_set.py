@@ -20,11 +20,11 @@ def uids(snapshot):
     return {label.uid for label in snapshot.predict(["x"], 1000, kind="encoder")[0]}
 
 
-def test_a_change_is_on_the_disk_when_it_is_acknowledged(live, run):
-    live.add([NewLabel("a", "first text", [{"title": "an example"}]), NewLabel("b", "second")])
-    live.remove(["b"])
+def test_a_change_is_on_the_disk_when_it_is_acknowledged(label_set, run):
+    label_set.add([NewLabel("a", "first text", [{"title": "an example"}]), NewLabel("b", "second")])
+    label_set.remove(["b"])
     again = LabelSet(run, device="cpu")
-    assert uids(again.snapshot) == uids(live.refresh())
+    assert uids(again.snapshot) == uids(label_set.refresh())
     assert [(c.uid, c.text, list(c.examples)) for c in again.changes()] == [
         ("a", "first text", [{"title": "an example"}]),
         ("b", None, []),
@@ -40,25 +40,25 @@ def test_the_catalogue_writes_as_it_says(run):
     catalogue.close()
 
 
-def test_others_see_a_change_at_once(live, run):
+def test_others_see_a_change_at_once(label_set, run):
     other = LabelSet(run, device="cpu")
     for i in range(5):
-        live.add([NewLabel(f"n{i}", f"text {i}")])
+        label_set.add([NewLabel(f"n{i}", f"text {i}")])
         assert f"n{i}" in uids(other.refresh())
         other.remove([f"n{i}"])
-        assert f"n{i}" not in uids(live.refresh())
-    before = live.snapshot
-    assert live.refresh() is before  # nothing has changed
+        assert f"n{i}" not in uids(label_set.refresh())
+    before = label_set.snapshot
+    assert label_set.refresh() is before  # nothing has changed
     other.close()
 
 
-def test_changes_are_all_there_or_none_is(live):
-    rows = {name: array[:1] for name, array in live.snapshot.base.per_label().items()}
+def test_changes_are_all_there_or_none_is(label_set):
+    rows = {name: array[:1] for name, array in label_set.snapshot.base.per_label().items()}
     with pytest.raises(sqlite3.Error):
-        live._writer.put([Change("good", "text", (), rows), Change(None, "text", (), rows)])
-    assert "good" not in uids(live.refresh())
-    live.add([NewLabel("later", "text")])  # and the catalogue goes on
-    assert "later" in uids(live.refresh())
+        label_set._writer.put([Change("good", "text", (), rows), Change(None, "text", (), rows)])
+    assert "good" not in uids(label_set.refresh())
+    label_set.add([NewLabel("later", "text")])  # and the catalogue goes on
+    assert "later" in uids(label_set.refresh())
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,21 @@ def test_changes_are_all_there_or_none_is(live):
     ],
     ids=["twice", "no uid", "no text", "nul", "surrogate", "surrogate in an example"],
 )
-def test_what_cannot_be_kept_is_refused(live, labels):
+def test_what_cannot_be_kept_is_refused(label_set, labels):
     with pytest.raises(BadInput):
-        live.add(labels)
-    assert live.changes() == []
+        label_set.add(labels)
+    assert label_set.changes() == []
 
 
-def test_compacting_keeps_every_answer(live, run):
-    names = list(live.snapshot.base.labels.uids)
-    live.add([NewLabel("a", "some text", [{"title": "an example"}]), NewLabel(names[3], "another text")])
-    live.remove(names[:3])
+def test_compacting_keeps_every_answer(label_set, run):
+    names = list(label_set.snapshot.base.labels.uids)
+    label_set.add([NewLabel("a", "some text", [{"title": "an example"}]), NewLabel(names[3], "another text")])
+    label_set.remove(names[:3])
     texts = ["some text", "another text"]
-    before = live.refresh().predict(texts, 50, kind="fused")
-    live.compact()
-    assert live.refresh().predict(texts, 50, kind="fused") == before
-    assert live.compacted
+    before = label_set.refresh().predict(texts, 50, kind="fused")
+    label_set.compact()
+    assert label_set.refresh().predict(texts, 50, kind="fused") == before
+    assert label_set.compacted
     again = LabelSet(run, device="cpu")
     assert len(again.snapshot.segments) == 1
     after = again.snapshot.predict(texts, 50, kind="fused")
@@ -101,24 +101,24 @@ def test_compacting_keeps_every_answer(live, run):
     again.close()
 
 
-def test_a_reader_of_the_old_table_sees_what_comes_after_two_compactions(live, run):
+def test_a_reader_of_the_old_table_sees_what_comes_after_two_compactions(label_set, run):
     other = LabelSet(run, device="cpu")
     for i in range(2):
-        live.add([NewLabel(f"n{i}", f"text {i}")])
+        label_set.add([NewLabel(f"n{i}", f"text {i}")])
         writer = LabelSet(run, device="cpu")
         writer.compact()
         writer.close()
-    live.add([NewLabel("last", "text")])
+    label_set.add([NewLabel("last", "text")])
     assert {"n0", "n1", "last"} <= uids(other.refresh())
     other.close()
 
 
-def test_a_crash_while_compacting_changes_nothing(live, run, monkeypatch):
-    live.add([NewLabel("a", "text")])
-    live.refresh()
+def test_a_crash_while_compacting_changes_nothing(label_set, run, monkeypatch):
+    label_set.add([NewLabel("a", "text")])
+    label_set.refresh()
     monkeypatch.setattr(Catalogue, "fold", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        live.compact()
+        label_set.compact()
     monkeypatch.undo()
     again = LabelSet(run, device="cpu")
     assert again.state.folder == "model"
@@ -127,26 +127,26 @@ def test_a_crash_while_compacting_changes_nothing(live, run, monkeypatch):
     again.close()
 
 
-def test_of_two_that_compact_one_is_told(live, run):
-    live.add([NewLabel("a", "text")])
-    live.refresh()
+def test_of_two_that_compact_one_is_told(label_set, run):
+    label_set.add([NewLabel("a", "text")])
+    label_set.refresh()
     other = LabelSet(run, device="cpu")
     other.compact()
     with pytest.raises(LongtailError, match="another process has compacted"):
-        live._writer.fold(live.state, 1, "model-000000001")
+        label_set._writer.fold(label_set.state, 1, "model-000000001")
     other.close()
 
 
-def test_predictions_of_the_command_line_have_the_changes(live, run):
-    titles = live.snapshot.base.labels.fields["title"]
+def test_predictions_of_the_command_line_have_the_changes(label_set, run):
+    titles = label_set.snapshot.base.labels.fields["title"]
     text = f"{titles[0].split()[0]} {titles[50].split()[-1]}"
-    live.add([NewLabel("a", text)])
-    live.remove([live.snapshot.base.labels.uids[0]])
+    label_set.add([NewLabel("a", text)])
+    label_set.remove([label_set.snapshot.base.labels.uids[0]])
     bundle = load(run, device="cpu")
     assert len(bundle.labels) == 120
     assert bundle.predict([text], k=1, kind="encoder")[0][0].uid == "a"
     assert len(load(run, device="cpu", changes=False).labels) == 120  # the trained model is as it was
-    assert list(load(run, device="cpu", changes=False).labels.uids) == list(live.snapshot.base.labels.uids)
+    assert list(load(run, device="cpu", changes=False).labels.uids) == list(label_set.snapshot.base.labels.uids)
 
 
 def test_without_changes_no_catalogue_is_made(trained):
@@ -154,9 +154,9 @@ def test_without_changes_no_catalogue_is_made(trained):
     assert not (trained / NAME).exists()
 
 
-def test_the_changes_of_another_model_are_refused(live, run):
-    live.add([NewLabel("a", "text")])
-    live.close()
+def test_the_changes_of_another_model_are_refused(label_set, run):
+    label_set.add([NewLabel("a", "text")])
+    label_set.close()
     card = run / "model" / "bundle.json"
     card.write_text(card.read_text().replace("ngame", "other"))
     with pytest.raises(BadInput, match="expected changes of this model"):
@@ -174,14 +174,14 @@ def test_what_is_no_catalogue_is_refused(run):
 def test_labels_without_uids_are_known_by_their_numbers(tmp_path):
     data = Dataset.from_texts(["red shoes", "oak table"], [[0], [1]], ["footwear", "furniture"])
     recipes.dpr(data, out=tmp_path / "run", epochs=1, device="cpu")
-    live = LabelSet(tmp_path / "run", device="cpu")
-    live.remove(["1"])
-    live.add([NewLabel("new", "hats")])
-    assert uids(live.refresh()) == {"0", "new"}
-    live.compact()
+    label_set = LabelSet(tmp_path / "run", device="cpu")
+    label_set.remove(["1"])
+    label_set.add([NewLabel("new", "hats")])
+    assert uids(label_set.refresh()) == {"0", "new"}
+    label_set.compact()
     again = LabelSet(tmp_path / "run", device="cpu")
     assert uids(again.snapshot) == {"0", "new"}
-    live.close()
+    label_set.close()
     again.close()
 
 
@@ -197,10 +197,10 @@ def test_the_fingerprint_follows_a_link(run, tmp_path):
     assert fingerprint(link) != before
 
 
-def test_vectors_come_back_bit_for_bit(live):
-    live.add([NewLabel("a", "some text", [{"title": "an example"}])])
-    (change,) = live.changes()
-    made = live.snapshot.base.new_labels(
+def test_vectors_come_back_bit_for_bit(label_set):
+    label_set.add([NewLabel("a", "some text", [{"title": "an example"}])])
+    (change,) = label_set.changes()
+    made = label_set.snapshot.base.new_labels(
         Texts.of(["some text"], uids=["a"]), Texts.of(["an example"]), np.array([0])
     ).per_label()
     assert change.rows.keys() == made.keys()

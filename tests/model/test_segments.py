@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from longtail import LongtailError
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings, Texts
 from longtail.model.label_set import NewLabel
@@ -30,18 +31,18 @@ def same(found, expected):
 
 
 @pytest.fixture
-def changed(live):
+def changed(label_set):
     """40 labels added one after the other, some of them with examples, some replaced, and 30 of the model removed."""
-    uids = list(live.snapshot.base.labels.uids)
-    titles = list(live.snapshot.base.labels.fields["title"])
+    uids = list(label_set.snapshot.base.labels.uids)
+    titles = list(label_set.snapshot.base.labels.fields["title"])
     for i in range(40):
         examples = [{"title": titles[i]}] * (i % 3)
-        live.add([NewLabel(f"new-{i}", f"{titles[2 * i]} {titles[i]}", examples)])
-        live.refresh()
-    live.remove([*uids[:30], "new-0", "new-39", "nothing"])
-    live.add([NewLabel("new-5", f"{titles[50]} {titles[7]}"), NewLabel(uids[60], f"{titles[61]} {titles[8]}")])
-    live.refresh()
-    return live.snapshot, uids, titles
+        label_set.add([NewLabel(f"new-{i}", f"{titles[2 * i]} {titles[i]}", examples)])
+        label_set.refresh()
+    label_set.remove([*uids[:30], "new-0", "new-39", "nothing"])
+    label_set.add([NewLabel("new-5", f"{titles[50]} {titles[7]}"), NewLabel(uids[60], f"{titles[61]} {titles[8]}")])
+    label_set.refresh()
+    return label_set.snapshot, uids, titles
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classifier", "fused"])
@@ -88,14 +89,14 @@ def test_labels_are_found_by_a_part_of_their_text(changed):
     assert found(titles[40][-3:] + titles[41][:3], 500) == []  # not from one text into the next
 
 
-def test_all_labels_may_go(live):
-    uids = list(live.snapshot.base.labels.uids)
-    live.remove(uids)
-    assert live.refresh().predict(["x"], 5, kind="fused") == [[]]
-    live.add([NewLabel("one", "a label")])
-    assert ranked(live.refresh(), "a label", 5, "fused")[0][0] == "one"
-    live.remove(["one"])
-    assert len(live.refresh()) == 0
+def test_all_labels_may_go(label_set):
+    uids = list(label_set.snapshot.base.labels.uids)
+    label_set.remove(uids)
+    assert label_set.refresh().predict(["x"], 5, kind="fused") == [[]]
+    label_set.add([NewLabel("one", "a label")])
+    assert ranked(label_set.refresh(), "a label", 5, "fused")[0][0] == "one"
+    label_set.remove(["one"])
+    assert len(label_set.refresh()) == 0
 
 
 def test_names_finds_each_and_nothing_else():
@@ -113,16 +114,49 @@ def test_names_with_one_hash_for_all(monkeypatch):
     assert [names(word) for word in "abcd"] == [0, 1, 2, None]
 
 
-def test_few_segments_after_many_changes(live):
+def test_what_is_added_leaves_the_model_where_it_is(label_set):
+    before = label_set.snapshot.base
+    for i in range(20):
+        label_set.add([NewLabel(f"n{i}", f"text {i}")])
+        label_set.remove([before.labels.uids[i]])
+        label_set.refresh()
+    assert label_set.snapshot.base is before
+    assert before.scorer().index is label_set.snapshot.segments[0].model.scorer().index
+    assert "labels" not in vars(label_set.snapshot)  # nothing was put together
+
+
+@pytest.mark.parametrize("kind", ["encoder", "fused"])
+def test_a_snapshot_is_a_model_like_any_other(changed, kind, tmp_path):
+    snapshot, _, titles = changed
+    one = snapshot.folded
+    assert list(snapshot.labels.uids) == list(one.labels.uids)
+    assert snapshot.ids.tolist() == one.ids.tolist()
+    np.testing.assert_array_equal(snapshot.table(kind), one.table(kind))
+    rows = np.array([len(snapshot) - 1, 0, 50, len(snapshot) - 2, 3])
+    np.testing.assert_array_equal(snapshot.table(kind, rows), one.table(kind, rows))
+    assert list(snapshot.take(rows).labels.uids) == list(one.labels.take(rows).uids)
+    np.testing.assert_array_equal(snapshot.take(rows).table(kind), one.take(rows).table(kind))
+    assert [snapshot.label(row) for row in rows.tolist()] == [one.label(row) for row in rows.tolist()]
+    assert all(snapshot.find(uid) == row for row, uid in enumerate(one.labels.uids))
+    exclude = csr_of_lists([[3, 5], [], [len(snapshot) - 1]], len(snapshot))
+    texts = Texts.of(titles[3:6])
+    found, expected = (model.rank(texts, 30, kind=kind, exclude=exclude) for model in (snapshot, one))
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
+    with pytest.raises(LongtailError, match="exclude: expected shape"):
+        snapshot.rank(texts, 3, exclude=exclude[:2])
+
+
+def test_few_segments_after_many_changes(label_set):
     for i in range(300):
-        live.snapshot = live.snapshot.changed(i + 1, _change(live, i))
-    assert len(live.snapshot.segments) <= 4
-    assert live.snapshot.counts["added"] == 300
-    assert isinstance(live.snapshot.segments[-1], Segment)
+        label_set.snapshot = label_set.snapshot.changed(i + 1, _change(label_set, i))
+    assert len(label_set.snapshot.segments) <= 4
+    assert label_set.snapshot.counts["added"] == 300
+    assert isinstance(label_set.snapshot.segments[-1], Segment)
 
 
-def _change(live, i):
+def _change(label_set, i):
     from longtail.model.catalogue import Change
 
-    rows = {name: array[:1] for name, array in live.snapshot.base.per_label().items()}
+    rows = {name: array[:1] for name, array in label_set.snapshot.base.per_label().items()}
     return [Change(f"n{i}", f"text {i}", (), rows)]

@@ -45,26 +45,26 @@ def as_an_earlier_version_left_it(run):
         write_json(folder / "bundle.json", card | {"sha256": hashes(folder, card="bundle.json")})
 
 
-def test_a_label_that_comes_again_has_its_id_again(live, run):
-    uids = list(live.snapshot.base.labels.uids)
-    live.add([NewLabel("a", "x"), NewLabel("b", "x")])
-    live.remove(["a", uids[5], "nobody"])
-    live.add([NewLabel("c", "x"), NewLabel(uids[9], "another text")])
+def test_a_label_that_comes_again_has_its_id_again(label_set, run):
+    uids = list(label_set.snapshot.base.labels.uids)
+    label_set.add([NewLabel("a", "x"), NewLabel("b", "x")])
+    label_set.remove(["a", uids[5], "nobody"])
+    label_set.add([NewLabel("c", "x"), NewLabel(uids[9], "another text")])
     found = ids(run)
     assert (found["b"], found["c"], found[uids[9]], found[uids[119]]) == (121, 122, 9, 119)
     assert "a" not in found
-    live.add([NewLabel("nobody", "x"), NewLabel("a", "y"), NewLabel(uids[5], "y")])
+    label_set.add([NewLabel("nobody", "x"), NewLabel("a", "y"), NewLabel(uids[5], "y")])
     found = ids(run)
     assert (found["a"], found[uids[5]], found["nobody"]) == (120, 5, 123)
-    live.refresh()
-    live.compact()
+    label_set.refresh()
+    label_set.compact()
     assert ids(run) == found
 
 
-def test_some_labels_of_a_model_keep_their_ids(live, tmp_path):
-    live.add([NewLabel("a", "x")])
-    live.remove([live.snapshot.base.labels.uids[0]])
-    some = live.refresh().take(np.array([119, 0, 50]))
+def test_some_labels_of_a_model_keep_their_ids(label_set, tmp_path):
+    label_set.add([NewLabel("a", "x")])
+    label_set.remove([label_set.snapshot.base.labels.uids[0]])
+    some = label_set.refresh().take(np.array([119, 0, 50]))
     assert some.ids.tolist() == [120, 1, 51]
     some.save(tmp_path / "model")
     assert load(tmp_path, device="cpu").ids.tolist() == [120, 1, 51]
@@ -72,34 +72,34 @@ def test_some_labels_of_a_model_keep_their_ids(live, tmp_path):
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_the_changes_of_an_earlier_version_get_ids_when_the_run_is_opened(live, run, compacted):
-    uids = list(live.snapshot.base.labels.uids)
-    live.add([NewLabel("a", "x"), NewLabel("b", "x")])
-    live.remove([uids[5], uids[119]])
-    live.add([NewLabel(uids[9], "another text")])
+def test_the_changes_of_an_earlier_version_get_ids_when_the_run_is_opened(label_set, run, compacted):
+    uids = list(label_set.snapshot.base.labels.uids)
+    label_set.add([NewLabel("a", "x"), NewLabel("b", "x")])
+    label_set.remove([uids[5], uids[119]])
+    label_set.add([NewLabel(uids[9], "another text")])
     if compacted:
-        live.refresh()
-        live.compact()
-    live.close()
+        label_set.refresh()
+        label_set.compact()
+    label_set.close()
     as_an_earlier_version_left_it(run)
-    live = LabelSet(run, device="cpu")
+    label_set = LabelSet(run, device="cpu")
     expected = {"a": 120, "b": 121, **{uid: i for i, uid in enumerate(uids) if i not in (5, 119)}}
     assert ids(run) == expected
-    live.add([NewLabel("c", "x"), NewLabel(uids[119], "x")])
+    label_set.add([NewLabel("c", "x"), NewLabel(uids[119], "x")])
     expected |= {"c": 122, uids[119]: 119}
     assert ids(run) == expected
-    live.refresh()
-    live.compact()
+    label_set.refresh()
+    label_set.compact()
     assert ids(run) == expected
-    live.add([NewLabel(uids[5], "x")])
+    label_set.add([NewLabel(uids[5], "x")])
     assert ids(run) == expected | {uids[5]: 5}
-    live.close()
+    label_set.close()
 
 
-def test_two_processes_never_give_one_id_twice(live, run):
+def test_two_processes_never_give_one_id_twice(label_set, run):
     other = LabelSet(run, device="cpu")
     for i in range(5):
-        live.add([NewLabel(f"a{i}", "x")])
+        label_set.add([NewLabel(f"a{i}", "x")])
         other.add([NewLabel(f"b{i}", "x")])
     found = ids(run)
     assert sorted(found.values()) == list(range(130))

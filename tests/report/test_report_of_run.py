@@ -40,7 +40,9 @@ def page_of(folder, name):
 
 def test_the_report_of_an_ensemble_says_what_it_is_made_of(folder):
     page = page_of(folder, "both")
-    command = f"longtail fuse {folder / 'unidec'} {folder / 'ngame'} --out {folder / 'both'} --data {folder / 'data'}"
+    command = (
+        f"longtail ensemble {folder / 'unidec'} {folder / 'ngame'} --out {folder / 'both'} --data {folder / 'data'}"
+    )
     assert f'<code class="line">{command}</code>' in page
     for kind in ("first", "second", "fused"):
         assert f"<small>{kind}</small>" in page

@@ -263,9 +263,9 @@ def test_a_new_run_takes_over_without_a_failed_request(run, trained, tmp_path, m
     link = tmp_path / "current"
     link.symlink_to(run)
     other = shutil.copytree(trained, tmp_path / "other")
-    live = LabelSet(other, device="cpu")
-    live.add([NewLabel("of the other", known)])
-    live.close()
+    label_set = LabelSet(other, device="cpu")
+    label_set.add([NewLabel("of the other", known)])
+    label_set.close()
     with TestClient(application(Settings(link, device="cpu", watch=0.05))) as client:
         assert predict(client, known, 1, kind="encoder")[0]["uid"] != "of the other"
         (tmp_path / "next").symlink_to(other)
