@@ -68,7 +68,8 @@ class Option:
         several: whether it is a tuple of values, given with commas on the command line.
         optional: whether None, for left out, is a value.
         range: of numbers.
-        choices: of names; None where any will do.
+        choices: of names; None where others will do, too.
+        known: names that stand for something, where others will do, too; None where there are none.
         group: what the options are about that it belongs to.
     """
 
@@ -80,15 +81,16 @@ class Option:
     optional: bool
     range: Range | None
     choices: Collection[str] | None
+    known: Collection[str] | None
     group: str
 
     @property
     def about(self) -> str:
         """The help, with the values that it may have, where it does not say them itself."""
-        allowed = str(self.range) if self.range else ""
-        if self.choices is not None and not all(name in self.help for name in self.choices):
-            allowed = ", ".join(self.choices)
-        return f"{self.help} ({allowed})" if allowed else self.help
+        names = self.choices or self.known
+        if names is None:
+            return f"{self.help} ({self.range})" if self.range else self.help
+        return self.help if all(name in self.help for name in names) else f"{self.help} ({', '.join(names)})"
 
     def value(self, given: Any) -> Any:
         """A value as a recipe takes it.
@@ -137,7 +139,14 @@ def _converted(kind: type, given: Any) -> Any:
     return kind(given) if allowed is not None and isinstance(given, allowed) else None
 
 
-def option(default: Any, about: str, *, within: Range | None = None, choices: Collection[str] | None = None) -> Any:
+def option(
+    default: Any,
+    about: str,
+    *,
+    within: Range | None = None,
+    choices: Collection[str] | None = None,
+    known: Collection[str] | None = None,
+) -> Any:
     """A field of a class of options.
 
     Args:
@@ -145,8 +154,9 @@ def option(default: Any, about: str, *, within: Range | None = None, choices: Co
         about: one line of help.
         within: the numbers that it may be; every number has a range.
         choices: the names that it may be, as a table of losses.
+        known: names that help is to list, where it may be others, too.
     """
-    return field(default=default, metadata={"about": about, "within": within, "choices": choices})
+    return field(default=default, metadata={"about": about, "within": within, "choices": choices, "known": known})
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -163,7 +173,13 @@ def options_of(kind: type) -> Mapping[str, Option]:
 
 def argument(name: str, hint: Any, default: Any) -> Option:
     """An argument of which no more is known than its type, as an option."""
-    return _option(name, field(metadata={"about": "an argument", "within": None, "choices": None}), hint, default, "")
+    return _option(
+        name,
+        field(metadata={"about": "an argument", "within": None, "choices": None, "known": None}),
+        hint,
+        default,
+        "",
+    )
 
 
 def _described(kind: type) -> Iterator[tuple[str, Field[Any]]]:
@@ -189,6 +205,7 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         optional=NoneType in get_args(hint),
         range=item.metadata["within"],
         choices=item.metadata["choices"],
+        known=item.metadata["known"],
         group=group,
     )
 

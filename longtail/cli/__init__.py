@@ -39,6 +39,10 @@ VERBS = {  # in the order of --help
     ),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/serving.md), with a page at /."),
     "bench": _Verb("serve.bench_app", "Measure a server."),
+    "list": _Verb(
+        "tables.tables",
+        "List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each.",
+    ),
     "compare": _Verb(
         "compare.compare",
         "Train recipes and peers with several seeds each, and judge them alike on the test split.",

@@ -24,7 +24,7 @@ from longtail.data.texts import Texts
 from longtail.losses import LOSSES
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder, encode_together
-from longtail.modules.encoders.named import make_encoder, row_of
+from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, option
@@ -34,7 +34,7 @@ from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, VectorTokens, token_table
 from longtail.topk import FloatArray
 from longtail.train.run import Run
-from longtail.transforms import augmented
+from longtail.transforms import TRANSFORMS, augmented
 
 _SAMPLED = 50_000  # texts that a dry run tokenises
 
@@ -45,7 +45,8 @@ class TextOptions(RunOptions):
 
     encoder: str = option(
         "bag",
-        "bag, convolution, minilm, or a transformer of Hugging Face or sentence-transformers by name or folder",
+        "an encoder by name, or any transformer of Hugging Face or sentence-transformers by name or folder",
+        known=ENCODERS,
     )
     fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
     width: int = option(
@@ -61,8 +62,9 @@ class TextOptions(RunOptions):
     )
     augment: str = option(
         "none",
-        "training rows on top: none, gandalf (label texts with soft targets), or another augmentation, with its "
-        "options as in gandalf:threshold=0.2; see docs/methods/gandalf.md",
+        "none, or a transform that adds training rows, with its options as in gandalf:threshold=0.2; see "
+        "docs/methods/gandalf.md",
+        known=TRANSFORMS,
     )
 
 

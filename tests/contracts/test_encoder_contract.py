@@ -21,7 +21,7 @@ from longtail.model import load
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder, embed, encode_together
 from longtail.modules.encoders.convolution import ConvolutionEncoder
-from longtail.modules.encoders.named import ENCODERS, EncoderRow, encoder_named, make_encoder, row_of
+from longtail.modules.encoders.named import ENCODERS, EncoderKind, encoder_named, make_encoder, row_of
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.table import unit
 from longtail.text.bag import BagTokenizer
@@ -181,7 +181,7 @@ def test_a_name_is_that_of_a_row_or_of_a_transformer() -> None:
     assert [row.name for row in ENCODERS.values()] == list(ENCODERS) == ["bag", "convolution", "minilm", "transformer"]
     assert all(encoder_named(name) is row for name, row in ENCODERS.items())
     assert encoder_named("sentence-transformers/all-mpnet-base-v2") is ENCODERS["transformer"]
-    assert all("\n" not in row.help for row in ENCODERS.values())
+    assert all("\n" not in row.about for row in ENCODERS.values())
     assert [row.learning_rate for row in ENCODERS.values()] == [4e-3, 4e-3, 1e-4, 1e-4]
 
 
@@ -232,7 +232,7 @@ class LettersEncoder(Encoder):
 
 def test_an_encoder_from_outside_is_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It keeps the contract, is made by its name, is trained at its rate by a recipe, and its model is opened again."""
-    row = EncoderRow("letters", LettersEncoder, LettersEncoder.make, LettersEncoder.load, 0.02, "letters, summed")
+    row = EncoderKind("letters", LettersEncoder, LettersEncoder.make, LettersEncoder.load, 0.02, "letters, summed")
     monkeypatch.setitem(ENCODERS, "letters", row)
     made = by_name("letters").eval()
     assert type(made) is LettersEncoder

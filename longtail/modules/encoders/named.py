@@ -14,7 +14,7 @@ from longtail.modules.encoders.convolution import ConvolutionEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 
 
-class EncoderRow(NamedTuple):
+class EncoderKind(NamedTuple):
     """One encoder: how it is made, opened and trained.
 
     Attributes:
@@ -23,7 +23,7 @@ class EncoderRow(NamedTuple):
         make: takes the arguments of `make_encoder` by name, and leaves aside those that it has no use for.
         load: opens the folder that ``save`` of the class wrote.
         learning_rate: that suits it: a table that starts from nothing learns faster than a language model.
-        help: what it is, in one line.
+        about: one line of help.
     """
 
     name: str
@@ -31,10 +31,10 @@ class EncoderRow(NamedTuple):
     make: Callable[..., Encoder]
     load: Callable[[Path], Encoder]
     learning_rate: float
-    help: str
+    about: str
 
 
-BAG = EncoderRow(
+BAG = EncoderKind(
     "bag",
     BagEncoder,
     BagEncoder.make,
@@ -42,7 +42,7 @@ BAG = EncoderRow(
     4e-3,
     "words, word pairs and character n-grams; trains from nothing on a CPU",
 )
-CONVOLUTION = EncoderRow(
+CONVOLUTION = EncoderKind(
     "convolution",
     ConvolutionEncoder,
     ConvolutionEncoder.make,
@@ -50,7 +50,7 @@ CONVOLUTION = EncoderRow(
     4e-3,
     "words in order, with attention and convolutions; trains from nothing",
 )
-MINILM = EncoderRow(
+MINILM = EncoderKind(
     "minilm",
     TransformerEncoder,
     TransformerEncoder.make,
@@ -59,18 +59,18 @@ MINILM = EncoderRow(
     "MiniLM-L6, a transformer 384 wide that a package carries",
 )
 TRANSFORMER = MINILM._replace(
-    name="transformer", help="any other transformer, by its name at Hugging Face or by its folder"
+    name="transformer", about="any other transformer, by its name at Hugging Face or by its folder"
 )
 
 ENCODERS = {row.name: row for row in (BAG, CONVOLUTION, MINILM, TRANSFORMER)}
 
 
-def encoder_named(name: str) -> EncoderRow:
+def encoder_named(name: str) -> EncoderKind:
     """The row of an encoder by the name that a recipe takes; what is the name of no row is that of a transformer."""
     return ENCODERS.get(name, TRANSFORMER)
 
 
-def row_of(encoder: Encoder) -> EncoderRow:
+def row_of(encoder: Encoder) -> EncoderKind:
     """The row of an encoder by its class; of rows that share one, the last, which is the general one."""
     return {row.kind: row for row in ENCODERS.values()}[type(encoder)]
 
