@@ -12,7 +12,7 @@ class Mined:
     """A list of wrong labels for each document, renewed now and then; some of it goes into every pool.
 
     It starts empty. Whoever renews it searches the current label vectors and leaves true and filtered pairs out
-    (`longtail.stages.text.mine`).
+    (`longtail.stages.refresh.mine`).
 
     Source: ANCE (Xiong et al., 2021), section 3; the thesis, section 2.3.2, where the list of a document is H_i and
     eta of it are drawn uniformly a step.

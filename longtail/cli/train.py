@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from typer.core import TyperCommand
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
@@ -91,14 +92,14 @@ def _annotation(option: Option) -> Any:
     """What typer is to know of an option; its value is read where that of a Python caller is."""
     default = ",".join(map(str, option.default)) if option.several else option.default
     if option.kind is bool:
+        default = "on" if default else "off"
+    shown = "" if default is None else f" [dim]{escape(f'[default: {default}]')}[/dim]"
+    text = escape(option.about) + shown
+    if option.kind is bool:
         flags = f"--{option.name}/--no-{option.name}".replace("_", "-")
-        shown = "on" if default else "off"
-        about = typer.Option(flags, help=option.about, show_default=shown, rich_help_panel=option.group)
-        return Annotated[bool | None, about]
+        return Annotated[bool | None, typer.Option(flags, help=text, rich_help_panel=option.group)]
     metavar = _METAVARS[option.kind] + (",..." if option.several else "")
-    given = str(default) if default is not None else False
-    about = typer.Option(help=option.about, show_default=given, rich_help_panel=option.group, metavar=metavar)
-    return Annotated[str | None, about]
+    return Annotated[str | None, typer.Option(help=text, rich_help_panel=option.group, metavar=metavar)]
 
 
 class _Recipe(TyperCommand):

@@ -51,8 +51,8 @@ class Table(nn.Module):
         """Some rows.
 
         Args:
-            ids: (U,) int64, ascending, each once (as `longtail.batches.Batch.label_ids` is); without gradients in any
-                order.
+            ids: (U,) int64, ascending, each once, as `longtail.batches.batch.Batch.label_ids` is; without gradients in
+                any order.
 
         Returns:
             (U, D).

@@ -60,7 +60,7 @@ def ensemble(
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
-    """Which documents a run of this data set held out: the share and the seed of `fusing.hold_out`."""
+    """Which documents a run of this data set held out: share and seed of `longtail.stages.held_out.hold_out`."""
     settings = settings_of(folder)
     if settings["hashes"] != dataset.fingerprint():
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
