@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from longtail.losses.base import Loss
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import FusionOptions
+from longtail.stages.refresh import due
 from longtail.stages.shortlists import with_one, wrong_labels_near
 from longtail.stages.task import EncoderOptions, Text
 from longtail.topk import FloatArray, IntArray
@@ -63,8 +65,7 @@ def train_with_meta_labels(
     one too, with the sum of the two vectors.
 
     Args:
-        text: the encoder, and the tokens of the split's documents and of the labels; its run keeps the stages
-            ``detached`` and ``joint``.
+        text: the encoder, and tokens of the split's documents and of labels; its run keeps ``detached`` and ``joint``.
         split: N training rows.
         clusters: (L,) int64, the cluster of each label.
         loss: of inner products of a unit vector and a free one.
@@ -75,10 +76,9 @@ def train_with_meta_labels(
     Returns:
         (L, D + 1) float32, the last column being the bias.
     """
-    shape = (int(clusters.max(initial=0)) + 1, text.encoder.width + 1)
-    run = text.run
-    meta = FreeVectors(np.zeros(shape, np.float32), normalised=False).to(run.device)
-    free = FreeVectors(np.zeros((len(clusters), shape[1]), np.float32), normalised=False).to(run.device)
+    run, width = text.run, text.encoder.width + 1
+    starts = (np.zeros((n, width), np.float32) for n in (int(clusters.max(initial=0)) + 1, len(clusters)))
+    meta, free = (FreeVectors(start, normalised=False).to(run.device) for start in starts)
     cluster_of = torch.from_numpy(clusters).to(run.device)
     mined = Mined(len(split), o.shortlist_negatives)
     pool = Pool(split.targets, positives, o.random_negatives, mined)
@@ -101,25 +101,16 @@ def train_with_meta_labels(
         return found
 
     def shortlist(epoch: int) -> None:
-        if epoch % o.refresh_every == 0 and o.shortlist_negatives:
+        if o.shortlist_negatives and due(epoch, 0, o.refresh_every):
             x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
             mined.renew(wrong_labels_near(run, split, x, meta.table.export(), clusters, o.beam))
 
     trained, rate = {"encoder": text.encoder, "meta": meta, "free": free}, text.rate(o.learning_rate)
 
-    def train(stage: str, epochs: int, *, detached: bool, before_epoch: Callable[[int], None] | None = None) -> None:
+    def train(stage: str, epochs: int, *, detached: bool, **between: Any) -> None:
         optimizer = adamw((text.encoder, rate), ([*meta.parameters(), *free.parameters()], o.classifier_learning_rate))
-        run.train(
-            stage,
-            lambda b: terms(b, detached=detached),
-            batches,
-            optimizer,
-            trained,
-            epochs=epochs,
-            warmup=o.warmup,
-            before_epoch=before_epoch,
-            others={"mined": mined},
-        )
+        options = {"epochs": epochs, "warmup": o.warmup, "others": {"mined": mined}, **between}
+        run.train(stage, partial(terms, detached=detached), batches, optimizer, trained, **options)
 
     train("detached", o.detached_epochs, detached=True)
     train("joint", o.epochs, detached=False, before_epoch=shortlist)
