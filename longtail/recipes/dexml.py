@@ -99,6 +99,6 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         warmup=o.warmup,
         before_epoch=before_epoch,
         others={"mined": mined},
-        reckoned=run.reckoned(text.encoder, L, text.labels),
+        reckoning=run.reckoning(text.encoder, L, text.labels),
     )
     return task.model({"encoder": text.embed(text.labels)})

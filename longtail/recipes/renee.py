@@ -97,6 +97,6 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, "classifiers": classifiers},
         epochs=o.epochs,
         warmup=o.warmup,
-        reckoned=run.reckoned(text.encoder, L),
+        reckoning=run.reckoning(text.encoder, L),
     )
     return task.model({"encoder": text.embed(text.labels), "classifier": classifiers.vectors(o.temperature)})

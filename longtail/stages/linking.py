@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -79,6 +79,7 @@ class Linking:
     recipe: Recipe
     o: LinkOptions
     run: Run
+    _made: dict[str, Bundle] = field(default_factory=dict, init=False, repr=False)
 
     def into(self, dataset: Dataset, links: CSR | None = None) -> Dataset:
         """The data set with links of its N training documents, the true ones if left out, as its only graph."""
@@ -141,20 +142,24 @@ class Linking:
         return csr(rows, ids[rows, places], self.train.targets.shape)
 
     def linker(self, name: str = "linker", rows: IntArray | None = None) -> Bundle:
-        """A linker, trained in a run of its own within the run's folder, or found there.
+        """A linker, trained once in a run of its own within the run's folder, or found there.
 
         Args:
             name: of the folder.
             rows: the training documents that it learns from, all if left out; those without links are of no use to it.
         """
-        folder = None if self.run.folder is None else self.run.folder / name
-        if folder is None or not (folder / "model" / "bundle.json").is_file():
-            some = np.arange(len(self.train)) if rows is None else rows
-            some = some[np.diff(self.train.targets.indptr)[some] > 0]
-            trained = self._trained(name, Dataset("links", self.train.take(some), self.nodes))
-            if folder is None or self.run.plan is not None:
-                return trained
-        return Bundle.load(folder / "model", device=self.run.device)  # as a resumed run finds it
+        if name not in self._made:
+            folder = None if self.run.folder is None else self.run.folder / name
+            trained = None
+            if folder is None or not (folder / "model" / "bundle.json").is_file():
+                some = np.arange(len(self.train)) if rows is None else rows
+                some = some[np.diff(self.train.targets.indptr)[some] > 0]
+                trained = self._trained(name, Dataset("links", self.train.take(some), self.nodes))
+            if folder is not None and (trained is None or self.run.plan is None):
+                trained = Bundle.load(folder / "model", device=self.run.device)  # as a resumed run finds it
+            assert trained is not None
+            self._made[name] = trained
+        return self._made[name]
 
     def _trained(self, name: str, data: Dataset) -> Bundle:
         if self.run.plan is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
 from longtail.train.plan import Planned
@@ -75,7 +76,7 @@ def options_class(of: Recipe) -> type:
 def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
     if run.plan is not None:
-        run.seed, run.device = o.seed, run.device
+        run.seed, run.device = o.seed, choose_device(o.device)
         return page(run, dataset, o)
     defaults = {name: known.default for name, known in options_of(type(o)).items()}
     run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)

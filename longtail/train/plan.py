@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from rich.table import Table
@@ -24,7 +24,6 @@ from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
 
-Result = TypeVar("Result")
 LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
 
 
@@ -68,6 +67,18 @@ class Work:
 
     times: int = 0
     seconds: float = 0.0
+
+
+class Reckoning(NamedTuple):
+    """What a step against all labels costs at least, where it is too large to be tried.
+
+    Attributes:
+        seconds: of a step of B documents.
+        memory: bytes that a step holds besides parameters and their moments.
+    """
+
+    seconds: Callable[[int], float]
+    memory: int
 
 
 class Plan:
@@ -134,7 +145,7 @@ class Plan:
         modules: Mapping[str, nn.Module],
         *,
         epochs: int,
-        reckoned: Callable[[int], float] | None = None,
+        reckoning: Reckoning | None = None,
     ) -> None:
         """Measure a stage: its size from the first batch, its time from a few steps that change nothing.
 
@@ -145,7 +156,7 @@ class Plan:
             optimizer: of the stage; left as it was.
             modules: what is trained; left as they were.
             epochs: of the stage.
-            reckoned: of a batch over very many labels: the seconds of a step of B documents, which is then not tried.
+            reckoning: of a stage over all labels: where these are very many, a step is not tried.
 
         Raises:
             LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
@@ -158,6 +169,7 @@ class Plan:
         tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
         activations = sum(_activation_bytes(module, part) for module in parts for part in tokens)
         numbers = 3 * parameters + 6 * batch.targets.numel()
+        activations += 0 if reckoning is None else reckoning.memory
         memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
         _refuse("memory", memory, free_bytes(device), "lower batch, random_negatives, width or max_length")
         if self._folder is not None:
@@ -165,8 +177,8 @@ class Plan:
                 place for place in (self._folder.absolute(), *self._folder.absolute().parents) if place.exists()
             )
             _refuse("disk", 16 * parameters, shutil.disk_usage(there).free, "lower width, or give a larger disk")
-        if reckoned is not None and size * pool > LARGE:
-            seconds = reckoned(size)
+        if reckoning is not None and size * pool > LARGE:
+            seconds = reckoning.seconds(size)
         else:
             buffers = [buffer for module in parts for buffer in module.buffers()]
             before = [buffer.clone() for buffer in buffers]

@@ -25,7 +25,7 @@ from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.fit import Objective, fit, linear
 from longtail.train.log import Log
-from longtail.train.plan import Plan, timed
+from longtail.train.plan import Plan, Reckoning, timed
 from longtail.train.progress import Progress, Stateful
 
 Result = TypeVar("Result")
@@ -159,7 +159,7 @@ class Run:
         warmup: int | None = None,
         before_epoch: Callable[[int], None] | None = None,
         others: Mapping[str, Stateful] | None = None,
-        reckoned: Callable[[int], float] | None = None,
+        reckoning: Reckoning | None = None,
     ) -> None:
         """Train one stage: see `longtail.train.fit.fit`.
 
@@ -173,7 +173,7 @@ class Run:
             warmup: steps over which the learning rates rise, an epoch if left out; they fall linearly to 0 after that.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
             others: what else is part of a checkpoint, by name.
-            reckoned: see `longtail.train.plan.Plan.stage`.
+            reckoning: see `longtail.train.plan.Plan.stage`.
         """
         if self.plan is None:
             fit(
@@ -190,7 +190,7 @@ class Run:
                 others=others,
             )
             return
-        self.plan.stage(stage, objective, batches, optimizer, modules, epochs=epochs, reckoned=reckoned)
+        self.plan.stage(stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning)
         for epoch in range(epochs if before_epoch is not None else 0):
             assert before_epoch is not None
             before_epoch(epoch)
@@ -271,21 +271,21 @@ class Run:
         self.plan.add(what, n * _cuts(n, size) * self.plan.rate(("clusters", width, size, sample), measure))
         return np.arange(n) // size
 
-    def reckoned(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Callable[[int], float]:
-        """The seconds of a step of B documents against all labels, from the products that it cannot do without.
+    def reckoning(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Reckoning:
+        """The cost of a step against all labels, from the products that it cannot do without.
 
         Args:
             encoder: of the documents.
             labels: L.
             encoded: the tokens of labels that are encoded in each step: once for the loss, once more for the gradients,
-                which take twice as long as the vectors.
+                which take twice as long as the vectors; held are these, their gradients, and a copy of either.
         """
 
         def seconds(batch: int) -> float:
             products = 3 * self._seconds_of_search(batch, labels, encoder.width)
             return products + (0.0 if encoded is None else 4 * len(encoded) * self._seconds_a_text(encoder, encoded))
 
-        return seconds
+        return Reckoning(seconds, 0 if encoded is None else 3 * 4 * labels * encoder.width)
 
 
 def _cuts(n: int, size: int) -> float:

@@ -19,6 +19,7 @@ from longtail.data.texts import Texts
 from longtail.errors import LongtailError
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.heads import TwoHeads
+from longtail.testing.planted import planted
 from longtail.train import plan as module
 from longtail.train.log import Log
 from longtail.train.run import Run
@@ -99,3 +100,57 @@ def test_the_plan_of_a_transformer_knows_what_a_larger_batch_costs(tiny_bert):
             patch.setattr(module.Plan, "table", lambda plan: told.append(plan) or "")
             recipes.depsl(data, encoder=str(tiny_bert), max_length=16, epochs=0, batch=batch, hard_negatives=0)
     assert told[1].memory - told[0].memory > 192 * 4 * 3 * 34 * 32  # texts of at least 3 tokens
+
+
+@pytest.fixture
+def plans(monkeypatch):
+    """The plans that are shown."""
+    told = []
+    monkeypatch.setattr(module.Plan, "table", lambda plan: told.append(plan) or "")
+    return told
+
+
+def dry(recipe, **options):
+    data = planted(0, documents=300, labels=60).dataset
+    with pytest.raises(module.Planned):
+        recipes.RECIPES[recipe](data, out=Run(None, dry=True), batch=64, width=8, device="cpu", **options)
+
+
+def test_a_dry_run_counts_what_happens_between_epochs_and_after_them(plans):
+    dry("unidec", epochs=6)
+    (plan,) = plans
+    assert [(stage.stage, stage.epochs) for stage in plan.stages] == [("joint", 6)]
+    times = {name: work.times for name, work in plan.work.items()}
+    assert times == {"encoding texts": 5, "clusters of documents": 2, "hard negatives": 2, "fusion": 1}
+    assert plan.seconds > 6 * plan.stages[0].seconds
+    assert all(work.seconds > 0 for work in plan.work.values())
+
+
+def test_a_dry_run_counts_later_stages_and_linkers(plans):
+    dry("oak", epochs=3, linker_epochs=2, classifier_epochs=1, train_links="out-of-fold", folds=2)
+    (plan,) = plans
+    linker = [("encoder", 2), ("classifiers", 6)]
+    stages = [(stage.stage, stage.epochs) for stage in plan.stages]
+    assert stages == [*linker, *linker, *linker, ("encoder", 3), ("classifiers", 1)]
+    assert plan.work["links"].times == 2
+
+
+def test_a_step_over_very_many_labels_is_reckoned_and_not_taken(plans, monkeypatch):
+    monkeypatch.setattr(module, "LARGE", 0)
+    monkeypatch.setattr("longtail.train.fit.take_step", lambda *_, **__: pytest.fail("a step was taken"))
+    dry("dexml", epochs=2)
+    (plan,) = plans
+    assert plan.stages[0].seconds > 0
+    assert plan.stages[0].pool == 60
+
+
+def test_a_run_is_what_it_is_without_its_plan(tmp_path, monkeypatch):
+    """What is planned leaves nothing behind: with and without a plan, the numbers are the same."""
+    data = planted(0, documents=300, labels=60).dataset
+    options = {"epochs": 3, "batch": 64, "width": 8, "refresh_from": 1, "device": "cpu"}
+    with_plan = recipes.unidec(data, **options)
+    run = Run()
+    run.planned = True
+    without = recipes.unidec(data, out=run, **options)
+    for kind, vectors in with_plan.vectors.items():
+        np.testing.assert_array_equal(vectors, without.vectors[kind])
