@@ -15,7 +15,7 @@ from longtail.topk import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Linked:
+class AnchorTargets:
     """R documents or labels of a batch that have a neighbour among A anchors.
 
     Attributes:
@@ -28,9 +28,9 @@ class Linked:
     targets: Tensor
     mask: Tensor
 
-    def to(self, device: torch.device) -> Linked:
+    def to(self, device: torch.device) -> AnchorTargets:
         """The same on a device."""
-        return Linked(self.at.to(device), self.targets.to(device), self.mask.to(device))
+        return AnchorTargets(self.at.to(device), self.targets.to(device), self.mask.to(device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Anchors:
 
     node_ids: Tensor
     nodes: Tokens
-    sides: Mapping[str, Linked]
+    sides: Mapping[str, AnchorTargets]
 
     def to(self, device: torch.device) -> Anchors:
         """The same on a device."""

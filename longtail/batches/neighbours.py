@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import torch
 
-from longtail.batches.batch import Anchors, Linked, entries_in_pool
+from longtail.batches.batch import Anchors, AnchorTargets, entries_in_pool
 from longtail.data.sparse import CSR, row_of_entry, take_entries
 from longtail.text.tokens import Tokens
 from longtail.topk import BoolArray, FloatArray, IntArray
@@ -71,12 +71,12 @@ class Neighbours:
             {side: self._linked(side, wanted[side][0], at, node_ids) for side, at in places.items()},
         )
 
-    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray) -> Linked:
+    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray) -> AnchorTargets:
         true = entries_in_pool(self._drawn[side].edges, ids[at], node_ids) > 0  # (R, A)
         unknown = np.zeros_like(true)
         for matrix in (self.edges[side], self._known[side]):
             unknown |= entries_in_pool(matrix, ids[at], node_ids) > 0
-        return Linked(
+        return AnchorTargets(
             torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown)
         )
 

@@ -1,1 +1,1 @@
-"""What we learn from: data sets, their files, graphs and tokens."""
+"""What we learn from: data sets, their files and graphs."""

@@ -19,7 +19,7 @@ from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_j
 from longtail.model.base import Model
 from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
 from longtail.model.uids import with_uids
-from longtail.modules.classifiers import taught
+from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked, with_one
@@ -144,7 +144,9 @@ class Bundle(Model):
         rows: dict[str, AnyArray] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
         if "classifier" in self.vectors:
             seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
-            rows["classifier"] = taught(z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1])
+            rows["classifier"] = classifiers_of_new_labels(
+                z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1]
+            )
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def per_label(self) -> dict[str, AnyArray]:

@@ -143,7 +143,7 @@ def classifiers_named(
     raise BadInput("classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
 
 
-def taught(z: FloatArray, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
+def classifiers_of_new_labels(z: FloatArray, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
     """Classifiers of labels that were not trained, of the kind that a model has.
 
     Each points along z + the sum of its examples, where z is the start of a classifier in training, and is as long as

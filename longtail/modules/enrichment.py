@@ -178,7 +178,7 @@ class Enrichment(nn.Module):
         return enrichment.eval()
 
 
-def spread(weights: FloatArray, links: IntArray) -> float:
+def attention_entropy(weights: FloatArray, links: IntArray) -> float:
     """How evenly documents weigh their nodes: the entropy over its largest value, averaged over those with two or more.
 
     Args:

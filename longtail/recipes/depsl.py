@@ -15,7 +15,7 @@ from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import RefreshOptions, due, mine, regroup
+from longtail.stages.refresh import RefreshOptions, renew
 from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -53,13 +53,6 @@ def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {"encoder": encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    def before_epoch(epoch: int) -> None:
-        if due(epoch, o.refresh_from, o.refresh_every):
-            x = text.embed(text.documents)
-            regroup(run, sampler, x, o.cluster_size, epoch=epoch)
-            if o.hard_negatives:
-                mined.renew(mine(run, train, x, text.embed(text.labels), o.hard_negatives * o.refresh_every))
-
     run.train(
         "encoder",
         objective,
@@ -68,7 +61,7 @@ def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
-        before_epoch=before_epoch,
+        before_epoch=lambda epoch: renew(epoch, text, train, sampler, mined, o),
         others={"sampler": sampler, "mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

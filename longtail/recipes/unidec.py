@@ -23,7 +23,7 @@ from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, SHARE, option
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import RefreshOptions, due, mine, regroup
+from longtail.stages.refresh import RefreshOptions, renew
 from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -106,11 +106,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     def before_epoch(epoch: int) -> None:
         graphs.before_epoch(epoch)
-        if due(epoch, o.refresh_from, o.refresh_every):
-            x = text.embed(text.documents)
-            regroup(run, sampler, x, o.cluster_size, epoch=epoch)
-            if o.hard_negatives:
-                mined.renew(mine(run, train, x, text.embed(text.labels), o.hard_negatives * o.refresh_every))
+        renew(epoch, text, train, sampler, mined, o)
 
     run.train(
         "joint",

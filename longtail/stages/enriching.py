@@ -14,7 +14,7 @@ from longtail.batches.links import LinkedNodes, heaviest_links
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import encode_together
-from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
+from longtail.modules.enrichment import Combiner, Design, Enrichment, attention_entropy
 from longtail.stages.task import Text
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokens
@@ -119,7 +119,7 @@ class Enriched:
             return x
         links = self.links.of_every_document()
         enriched, weights = self.enrichment.enrich(x, links)
-        self.text.run.log.note(attention_entropy=round(spread(weights, links), 6))
+        self.text.run.log.note(attention_entropy=round(attention_entropy(weights, links), 6))
         return enriched
 
 

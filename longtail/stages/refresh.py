@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.options import COUNT, NATURAL, option
 from longtail.stages.recipe import RunOptions
+from longtail.stages.task import Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.run import Run
 
@@ -46,6 +48,28 @@ def regroup(run: Run, sampler: Clustered, documents: FloatArray, size: int, *, e
     """
     generator = np.random.default_rng([run.seed, epoch, 0, 0, 2])
     sampler.regroup(run.clusters("clusters of documents", documents, size, generator))
+
+
+def renew(epoch: int, text: Text, split: Split, sampler: Clustered, mined: Mined, o: RefreshOptions) -> None:
+    """Renew clusters and hard negatives of UniDEC and DePSL, where they are due before an epoch.
+
+    Source: the thesis, section 2.3.2.
+
+    Args:
+        epoch: that is about to begin.
+        text: the encoder, and the tokens of documents and labels.
+        split: N training documents.
+        sampler: gets new clusters.
+        mined: gets new lists.
+        o: when, and how large.
+    """
+    if not due(epoch, o.refresh_from, o.refresh_every):
+        return
+    x = text.embed(text.documents)
+    regroup(text.run, sampler, x, o.cluster_size, epoch=epoch)
+    if o.hard_negatives:
+        z = text.embed(text.labels)
+        mined.renew(mine(text.run, split, x, z, o.hard_negatives * o.refresh_every))
 
 
 def mine(run: Run, split: Split, documents: FloatArray, labels: FloatArray, length: int) -> IntArray:

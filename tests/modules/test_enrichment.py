@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from longtail.modules.enrichment import Combiner, Design, Enrichment, spread
+from longtail.modules.enrichment import Combiner, Design, Enrichment, attention_entropy
 
 B, A, D = 5, 7, 6
 DESIGNS = {
@@ -172,7 +172,7 @@ def test_saved_and_loaded_it_is_bit_equal(design: Design, tmp_path: Path) -> Non
 def test_how_evenly_documents_weigh_their_nodes() -> None:
     links = np.array([[4, 5], [3, -1], [-1, -1], [1, 2]])
     even = np.array([[0.5, 0.5], [1, 0], [0, 0], [0.5, 0.5]], np.float32)
-    assert spread(even, links) == pytest.approx(1)
-    assert spread(np.array([[1, 0], [1, 0], [0, 0], [0, 1]], np.float32), links) == pytest.approx(0)
-    assert spread(np.array([[1, 0], [1, 0], [0, 0], [0.5, 0.5]], np.float32), links) == pytest.approx(0.5)
-    assert math.isnan(spread(even[1:3], links[1:3]))
+    assert attention_entropy(even, links) == pytest.approx(1)
+    assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0, 1]], np.float32), links) == pytest.approx(0)
+    assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0.5, 0.5]], np.float32), links) == pytest.approx(0.5)
+    assert math.isnan(attention_entropy(even[1:3], links[1:3]))
