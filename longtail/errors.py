@@ -15,7 +15,7 @@ class BadInput(LongtailError):
     Args:
         where: the file, or the name of the argument.
         problem: what was expected and what was found, with both numbers.
-        remedy: what to do about it, as a clause ("cut the file again", "give --encoding").
+        remedy: what to do about it, as a clause ("cut the file again", "give the encoding").
         line: 1-based line of the file, where there is one.
     """
 

@@ -43,7 +43,7 @@ def serve(
     from longtail.serve.start import threads_of  # noqa: PLC0415
 
     if not (run / "model" / "bundle.json").is_file():
-        raise BadInput(run / "model", "expected a trained model, found none", remedy="train one with --out")
+        raise BadInput(run / "model", "expected a trained model, found none", remedy="train one into this run folder")
     settings = Settings(
         run.absolute(),
         device=device,

@@ -64,7 +64,9 @@ class LabelSet:
     def __init__(self, run: Path, *, device: str = "auto", exact: bool = False) -> None:
         self.run, self._device, self._exact = run.resolve(), choose_device(device), exact
         if not (self.run / "model" / "bundle.json").is_file():
-            raise BadInput(self.run / "model", "expected a trained model, found none", remedy="train one with --out")
+            raise BadInput(
+                self.run / "model", "expected a trained model, found none", remedy="train one into this run folder"
+            )
         self._path = str(self.run / NAME)
         self._reader: Catalogue | None = None
         self._made_writer: Catalogue | None = None

@@ -42,7 +42,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
     and with an approximate index; here it is done between epochs, and exactly. Departures and their measurements:
     docs/methods/ance.md.
     """
-    task = read(run, "ance", dataset, o)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     mined = Mined(len(train), o.hard_negatives)
     pool = Pool(train.targets, positives=1, random=o.random_negatives, mined=mined)

@@ -20,7 +20,7 @@ def astec(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     (``augment="gandalf"``). A label is first scored by the centroid of its documents, which is the paper's shortlist,
     and then by its classifier, which starts there. Departures and their measurements: docs/methods/astec.md.
     """
-    task = read(run, "astec", dataset, o, validation=o.validation)
+    task = read(run, dataset, o, validation=o.validation)
     train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
 
     z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)

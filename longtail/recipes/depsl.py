@@ -42,7 +42,7 @@ def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: DePSL (the thesis, chapter 2, sections 2.3.1 and 2.3.2). Documents that are near each other share a batch;
     its pool holds some positives of each, and every true pair in it counts. Departures: docs/methods/unidec.md.
     """
-    task = read(run, "depsl", dataset, o)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     batches = text.batches(train, sampler, Pool(train.targets, o.positives, o.random_negatives, mined))

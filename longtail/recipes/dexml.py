@@ -61,7 +61,7 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     if o.random_negatives is None and o.hard_negatives:
         problem = f"expected 0 where every label is in the pool, found {o.hard_negatives}"
         raise BadInput("hard_negatives", problem, remedy="give random_negatives, too, for a shortlist")
-    task = read(run, "dexml", dataset, o)
+    task = read(run, dataset, o)
     train, text, L = task.train, task.text, len(dataset.labels)
     sampler, mined = Shuffled(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     if o.random_negatives is None:

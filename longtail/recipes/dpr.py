@@ -24,7 +24,7 @@ def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
     docs/methods/dpr.md: every true pair of the pool counts as a positive (the paper has one), the softmax is decoupled
     (DEXML: co-positives stay out of the denominator), and random labels take the place of BM25 negatives.
     """
-    task = read(run, "dpr", dataset, o)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, Shuffled(len(train), o.batch, seed=o.seed), pool)

@@ -30,7 +30,7 @@ def inceptionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     product of the probabilities of its cluster and of its own; it is first met by those documents whose best clusters
     hold it. Departures and their measurements: docs/methods/inceptionxml.md.
     """
-    task = read(run, "inceptionxml", dataset, o, validation=o.validation)
+    task = read(run, dataset, o, validation=o.validation)
     train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
 
     words = replace(o, encoder="bag", width=256, static_vectors=None)

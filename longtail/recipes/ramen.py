@@ -49,7 +49,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
     predicts without any graph. Departures and their measurements: docs/methods/ramen.md.
     """
     clustering, classify = o.base == "ngame", o.base == "ngame" and o.classifier_epochs > 0
-    task = read(run, "ramen", dataset, o, validation=o.validation if classify else 0.0)
+    task = read(run, dataset, o, validation=o.validation if classify else 0.0)
     train, text = task.train, task.text
     graphs = graph_terms(task, o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     clustered = Clustered(len(train), o.batch, seed=o.seed)

@@ -70,7 +70,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors of documents and of label texts, and between a second view of the documents and the classifiers. Departures,
     and the settings of the thesis: docs/methods/unidec.md.
     """
-    task = read(run, "unidec", dataset, o, validation=o.validation)
+    task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text
     generator = torch.Generator().manual_seed(o.seed)
     trunk, heads = text.encoder, TwoHeads(text.encoder, o.projection, generator=generator).to(run.device)

@@ -51,7 +51,7 @@ def ensemble(
         if model.kinds[-1] != "fused":
             found = f"one that ranks by {' or '.join(model.kinds)}"
             problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
-            raise BadInput(folder, problem, remedy="train it with a recipe that does, and --validation above 0")
+            raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
     rest, held_out = hold_out(dataset, share, seed)
     run.progress.claim()
     both = Ensemble(one, other)

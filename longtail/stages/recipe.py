@@ -76,7 +76,7 @@ def options_class(of: Recipe) -> type:
 def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
     if run.plan is not None:
-        run.seed, run.device = o.seed, choose_device(o.device)
+        run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return page(run, dataset, o)
     defaults = {name: known.default for name, known in options_of(type(o)).items()}
     run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)

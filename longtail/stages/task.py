@@ -194,12 +194,11 @@ class Task:
         return fuse(self.text.run, model, self.held_out, self.dataset.train.targets)
 
 
-def read(run: Run, name: str, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
+def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
     """Hold documents out, add training rows, make an encoder by name, and tokenise rows and labels for it.
 
     Args:
         run: of the recipe.
-        name: of the recipe.
         dataset: its training documents and labels.
         o: what is read, and how.
         validation: the share of the documents that is held out.
@@ -208,7 +207,7 @@ def read(run: Run, name: str, dataset: Dataset, o: TextOptions, *, validation: f
     def make() -> Task:
         rest, held_out = hold_out(dataset, validation, o.seed)
         rows = augmented(rest, o.augment, seed=o.seed)
-        return Task(name, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
+        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
 
     return run.once("task", make)
 

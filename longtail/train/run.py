@@ -51,6 +51,7 @@ class Run:
         threads: of PyTorch; as many as it takes by itself if left out.
 
     Attributes:
+        recipe: its name, once it has begun.
         seed: of all random numbers, from the recipe's options.
         device: where it trains, from the recipe's options.
         plan: what it would do, while its page is run for that.
@@ -68,7 +69,7 @@ class Run:
     ) -> None:
         self.folder, self.log, self.dry, self._cache = folder, log or Log(), dry, cache
         self.progress = Progress(None if dry else folder, self.log, interval)
-        self.seed, self.device = 0, torch.device("cpu")
+        self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
         self.plan: Plan | None = None
         self.interval = interval
         self.planned = False
@@ -106,7 +107,7 @@ class Run:
         Raises:
             BadInput: the folder holds a run of another recipe, of other arguments or of other data.
         """
-        self.seed, self.device = seed, choose_device(device)
+        self.recipe, self.seed, self.device = recipe, seed, choose_device(device)
         if self.progress.folder is None:
             return
         settings = {

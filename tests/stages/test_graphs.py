@@ -53,7 +53,7 @@ class Options(GraphOptions, TextOptions):
 
 def terms_of(data: Dataset, **options: object) -> tuple[Text, GraphTerms]:
     o = parsed(Options, "test", options)
-    task = read(Run(), "test", data, o)
+    task = read(Run(), data, o)
     return task.text, graph_terms(task, o, loss="triplet", first=2, every=1)
 
 
