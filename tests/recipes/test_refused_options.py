@@ -10,6 +10,8 @@ import pytest
 
 from longtail import LongtailError, load, recipes
 from longtail.testing.planted import planted
+from longtail.train.log import Log
+from longtail.train.run import Run
 
 QUICK = {"epochs": 1, "width": 8, "device": "cpu"}
 
@@ -49,3 +51,28 @@ def test_a_corrected_call_takes_the_folder(recipe, dataset, tmp_path):
     train(dataset, out=tmp_path / "run", **QUICK)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]["classifier_loss"] != "nonsense"
     assert load(tmp_path / "run", device="cpu").recipe == recipe
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options", "message"),
+    [
+        ("eclare", {"neighbours": 0}, r"^neighbours: expected at least 1, found 0"),
+        ("dexml", {"hard_negatives": 2}, r"^hard_negatives: expected 0 where every label is in the pool, found 2"),
+        ("ngame", {"classifier_loss": "hinge"}, r"^classifier_loss: expected one of triplet, .*found hinge"),
+        ("ramen", {"graph_loss": "hinge"}, r"^graph_loss: expected one of triplet, .*found hinge"),
+        ("oak", {"linker": "oak"}, r"^linker: expected one of unidec, .*found oak"),
+    ],
+)
+def test_what_would_be_taken_for_something_else_is_refused(recipe, options, message, dataset, tmp_path):
+    with pytest.raises(LongtailError, match=message):
+        recipes.RECIPES[recipe](dataset, out=tmp_path / "run", **QUICK | options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_classifiers_no_document_is_held_out(dataset, tmp_path):
+    """There is no fusion to learn on it."""
+    run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
+    recipes.ngame(dataset, out=run, validation=0.3, classifier_epochs=0, **QUICK)
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    (plan,) = (line["plan"] for line in lines if "plan" in line)
+    assert plan["stages"][0]["rows"] == len(dataset.train)

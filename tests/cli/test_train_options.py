@@ -1,0 +1,61 @@
+"""What Python and the command line say of an option is the same line, and a dry run needs no folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail import LongtailError, recipes
+from longtail.data.dataset import Dataset
+from longtail.options import options_of
+from longtail.stages.recipe import options_class
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("epohcs", "3"),
+        ("epochs", "many"),
+        ("epochs", "-1"),
+        ("learning_rate", "nan"),
+        ("loss", "hinge"),
+        ("device", "tpu"),
+    ],
+)
+def test_a_wrong_option_is_the_same_line_to_both(longtail, planted_folder, name, given):
+    status, _, errors = longtail("train", "dpr", planted_folder, "--dry-run", f"--{name.replace('_', '-')}", given)
+    assert status == 1
+    with pytest.raises(LongtailError) as refused:
+        recipes.dpr(Dataset.from_texts(["red", "blue"], [[0], [1]], ["warm", "cold"]), **{name: given})
+    assert errors == f"longtail: {refused.value}\n"
+    assert "--" not in str(refused.value)
+
+
+def test_a_dry_run_needs_no_folder_and_writes_nothing(longtail, planted_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, output, errors = longtail("train", "ngame", planted_folder, "--dry-run", "--width", "8")
+    assert status == 0, errors
+    assert all(words in output for words in ("stage encoder", "stage classifiers", "fusion", "in all"))
+    assert not list(tmp_path.iterdir())
+    status, _, errors = longtail("train", "ngame", planted_folder)
+    assert (status, errors) == (
+        1,
+        "longtail: out: expected a folder for the run, found none; give one, or ask for a dry run\n",
+    )
+
+
+@pytest.mark.parametrize("recipe", ["unidec", "dpr"])
+def test_help_has_what_the_recipe_is_about_before_what_recipes_share(longtail, recipe):
+    status, output, _ = longtail("train", recipe, "--help")
+    assert status == 0
+    known = options_of(options_class(recipes.RECIPES[recipe]))
+    places = [output.index(f"─ {group} ─") for group in dict.fromkeys(option.group for option in known.values())]
+    assert places == sorted(places)
+    assert all(f"--{name.replace('_', '-')}" in output for name in known)
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan"])
+def test_an_interval_that_is_none_is_one_line(longtail, planted_folder, tmp_path, seconds):
+    status, _, errors = longtail("train", "dpr", planted_folder, "--out", tmp_path / "x", "--checkpoint-every", seconds)
+    assert status == 1
+    assert errors.startswith("longtail: checkpoint_every: expected at least 0, found ")
+    assert not (tmp_path / "x").exists()
