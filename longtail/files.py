@@ -102,6 +102,31 @@ def write_json(path: Path, value: Any) -> None:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
+def read_json(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Args:
+        path: of the file.
+        remedy: what to do where it is not as it must be.
+        keys: that it must have.
+
+    Raises:
+        BadInput: there is no such file, or it holds no JSON object with these keys.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise BadInput(path, "expected a JSON file, found none", remedy=remedy) from None
+    except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError, too
+        problem = f"expected JSON, found {str(error) or type(error).__name__}"
+        raise BadInput(path, problem, remedy=remedy) from None
+    if not isinstance(value, dict):
+        raise BadInput(path, f"expected a JSON object, found {type(value).__name__}", remedy=remedy)
+    if missing := [key for key in keys if key not in value]:
+        raise BadInput(path, f"expected {', '.join(keys)}, found no {', '.join(missing)}", remedy=remedy)
+    return value
+
+
 def sha256(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     state, block = hashlib.sha256(), memoryview(bytearray(2**20))

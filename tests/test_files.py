@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from longtail import files
 from longtail.errors import BadInput, NotWritten
-from longtail.files import hashes, map_arrays, new_folder, remove_partial, replacing, sha256, write_json
+from longtail.files import hashes, map_arrays, new_folder, read_json, remove_partial, replacing, sha256, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -137,3 +137,25 @@ def test_sha256_reads_a_file_of_several_blocks(tmp_path):
     content = bytes(range(256)) * 10_000
     (tmp_path / "file").write_bytes(content)
     assert sha256(tmp_path / "file") == hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "expected JSON, found Expecting value"),
+        (b'{"a": 1', "expected JSON, found Expecting"),
+        (b'"\xff"', "expected JSON, found 'utf-8' codec"),
+        (b"[1]", "expected a JSON object, found list"),
+        (b"{}", "expected a, found no a"),
+        (b"[" * 100_000, "expected JSON, found "),
+    ],
+    ids=["empty", "cut", "no UTF-8", "a list", "a key is missing", "too deep"],
+)
+def test_json_that_is_not_as_it_must_be_is_one_line(tmp_path, content, problem):
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=problem) as refused:
+        read_json(path, remedy="write it again", keys=["a"])
+    assert "\n" not in str(refused.value)
+    with pytest.raises(BadInput, match="expected a JSON file, found none; write it again"):
+        read_json(tmp_path / "none.json", remedy="write it again")

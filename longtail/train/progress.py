@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from longtail.errors import BadInput
-from longtail.files import must_be_free, remove_partial, write_json
+from longtail.files import must_be_free, read_json, remove_partial, write_json
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
@@ -32,7 +32,7 @@ def settings_of(run: Path) -> dict[str, Any]:
     path = run / "run.json"
     if not path.is_file():
         raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one into this folder")
-    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    settings = read_json(path, remedy="train the run again", keys=("recipe", "arguments", "hashes"))
     if settings.get("schema", 1) > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
