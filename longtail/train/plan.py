@@ -216,10 +216,10 @@ class Plan:
         return table
 
     def _lines(self) -> list[tuple[str, str]]:
-        first, lines = self.stages[0], []
-        without = f", {first.unlabelled:,} without a label" * (first.unlabelled > 0)
-        lines.append(("training documents", f"{first.rows:,}{without}"))
-        lines.append(("labels", f"{max(stage.labels for stage in self.stages):,}"))
+        last, lines = self.stages[-1], []  # those before it may be of linkers, or of clusters of labels
+        without = f", {last.unlabelled:,} without a label" * (last.unlabelled > 0)
+        lines.append(("training documents", f"{last.rows:,}{without}"))
+        lines.append(("labels", f"{last.labels:,}"))
         for stage in self.stages:
             shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
             taken = f"{stage.epochs} epochs of {duration(stage.seconds)}"

@@ -74,6 +74,7 @@ class Run:
         self.interval = interval
         self.planned = False
         self._made: dict[str, Any] = {}
+        self._within = ""  # the names of the folders of runs that it is in, before its stages in a plan
         if threads is not None:
             torch.set_num_threads(threads)
 
@@ -138,7 +139,7 @@ class Run:
         folder = None if self.folder is None else self.folder / name
         log = Log(None if folder is None or self.dry else folder / "metrics.jsonl", self.log.console)
         run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self._cache)
-        run.plan, run.planned = self.plan, True
+        run.plan, run.planned, run._within = self.plan, True, f"{self._within}{name} "
         return run
 
     def once(self, name: str, make: Callable[[], Result]) -> Result:
@@ -191,7 +192,9 @@ class Run:
                 others=others,
             )
             return
-        self.plan.stage(stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning)
+        self.plan.stage(
+            self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
+        )
         for epoch in range(epochs if before_epoch is not None else 0):
             assert before_epoch is not None
             before_epoch(epoch)
