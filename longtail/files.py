@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all."""
+"""Files and folders that are there whole or not at all, and are known again by their checksums."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -18,6 +18,8 @@ from longtail.errors import BadInput, NotWritten
 from longtail.topk import AnyArray
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
+CHECKSUMS = "checksums.json"  # in a folder of arrays
+Kept = TypeVar("Kept")
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
 _WINDOWS = os.name == "nt"
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
@@ -152,8 +154,13 @@ def hashes(folder: Path, *, card: str) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
-def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
+def check_hashes(folder: Path, expected: Mapping[str, str], *, remedy: str = "copy the folder again, whole") -> None:
     """Compare files with what `hashes` said of them; others may be there too.
+
+    Args:
+        folder: they are in it.
+        expected: by path from there.
+        remedy: what to do where they differ.
 
     Raises:
         BadInput: a file is missing, or is another.
@@ -162,8 +169,58 @@ def check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
         path = folder / name
         found = sha256(path) if path.is_file() else "no such file"
         if found != hash_then:
-            problem = f"expected SHA-256 {hash_then[:12]}..., found {found[:12]}"
-            raise BadInput(path, problem, remedy="copy the folder again, whole")
+            raise BadInput(path, f"expected SHA-256 {hash_then[:12]}..., found {found[:12]}", remedy=remedy)
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, AnyArray]) -> None:
+    """Write arrays as ``.npy`` files, and their checksums, into a new folder, which appears whole or not at all."""
+    with new_folder(folder) as path:
+        for name, array in arrays.items():
+            np.save(path / f"{name}.npy", array)
+        write_json(path / CHECKSUMS, hashes(path, card=CHECKSUMS))
+
+
+def load_arrays(folder: Path, names: Sequence[str], *, mapped: bool = False) -> list[AnyArray]:
+    """The arrays that `save_arrays` wrote. Those of earlier versions have no checksums, and are read without.
+
+    Args:
+        folder: which they are in.
+        names: of the arrays.
+        mapped: whether to map the files, read-only, and not to read them.
+
+    Raises:
+        BadInput: one is missing, or is not what was written.
+    """
+    files = [f"{name}.npy" for name in names]
+    remedy = f"remove {folder}; it is then made again"
+    if (folder / CHECKSUMS).exists():
+        checksums = read_json(folder / CHECKSUMS, remedy=remedy, keys=files)
+        check_hashes(folder, {file: checksums[file] for file in files}, remedy=remedy)
+    try:
+        return [np.load(folder / file, mmap_mode="r" if mapped else None) for file in files]
+    except (OSError, ValueError, EOFError) as error:
+        raise BadInput(folder, f"expected {', '.join(files)}, found {error}", remedy=remedy) from error
+
+
+def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -> Kept:
+    """What a cache keeps in a folder that is named by content: saved where it is not there, or not whole, and loaded.
+
+    Args:
+        folder: of the cache.
+        save: makes the content, and the folder.
+        load: reads the folder, and raises BadInput where it is not what was saved.
+    """
+    if folder.is_dir():
+        try:
+            return load(folder)
+        except BadInput:
+            shutil.rmtree(folder)
+    try:
+        save()
+    except (NotWritten, BadInput):
+        if not folder.is_dir():  # else another process was first, and its content is the same
+            raise
+    return load(folder)
 
 
 def map_arrays(path: Path) -> dict[str, AnyArray]:

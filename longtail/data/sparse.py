@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from longtail.errors import BadInput
-from longtail.files import new_folder
+from longtail.files import load_arrays, save_arrays
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 CSR: TypeAlias = sparse.csr_array
@@ -178,14 +178,16 @@ def heaviest(matrix: CSR, k: int) -> CSR:
 
 
 def save_csr(matrix: CSR, folder: Path) -> None:
-    """Write a matrix as ``.npy`` files into a new folder, which appears whole or not at all."""
-    with new_folder(folder) as path:
-        for name in ("data", "indices", "indptr"):
-            np.save(path / f"{name}.npy", getattr(matrix, name))
-        np.save(path / "shape.npy", np.array(matrix.shape))
+    """Write a matrix into a new folder, which appears whole or not at all."""
+    arrays = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
+    save_arrays(folder, arrays | {"shape": np.array(matrix.shape)})
 
 
 def load_csr(folder: Path) -> CSR:
-    """Open a saved matrix."""
-    arrays = (np.load(folder / f"{name}.npy") for name in ("data", "indices", "indptr"))
-    return CSR(tuple(arrays), shape=tuple(np.load(folder / "shape.npy").tolist()))
+    """Open a saved matrix.
+
+    Raises:
+        BadInput: it is not what was saved.
+    """
+    *arrays, shape = load_arrays(folder, ("data", "indices", "indptr", "shape"))
+    return CSR(tuple(arrays), shape=tuple(shape.tolist()))

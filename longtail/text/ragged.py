@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from longtail.data.sparse import gather
-from longtail.files import new_folder
+from longtail.files import load_arrays, save_arrays
 from longtail.topk import FloatArray, IntArray
 
 
@@ -54,12 +54,14 @@ class Ragged:
         return self.take(np.resize(np.arange(len(self)), n))
 
     def save(self, folder: Path) -> None:
-        """Write the arrays as ``.npy`` files into a new folder, which appears whole or not at all."""
-        with new_folder(folder) as path:
-            for name in self.__slots__:
-                np.save(path / f"{name}.npy", getattr(self, name))
+        """Write the table into a new folder, which appears whole or not at all."""
+        save_arrays(folder, {name: getattr(self, name) for name in self.__slots__})
 
     @classmethod
     def load(cls, folder: Path) -> Ragged:
-        """Open a saved table, memory-mapped and read-only."""
-        return cls(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in cls.__slots__))
+        """Open a saved table, memory-mapped and read-only.
+
+        Raises:
+            BadInput: it is not what was saved.
+        """
+        return cls(*load_arrays(folder, cls.__slots__, mapped=True))

@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 
 from longtail.data.sparse import gather
 from longtail.data.texts import Texts
-from longtail.errors import BadInput, NotWritten
+from longtail.files import kept
 from longtail.text.ragged import Ragged
 from longtail.topk import IntArray
 
@@ -161,17 +161,11 @@ def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache
         texts: n texts.
         fields: which of their fields the encoder reads, joined by a space.
         tokenizer: makes the tokens.
-        cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once and
-            memory-mapped from then on. None keeps it in memory.
+        cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once,
+            or again where it is not whole, and memory-mapped from then on. None keeps it in memory.
     """
     if cache is None:
         return tokenizer(texts.joined(fields))
     key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
     folder = cache / f"tokens-{key[:32]}"
-    if not folder.is_dir():
-        try:
-            tokenizer(texts.joined(fields)).save(folder)
-        except (NotWritten, BadInput):
-            if not folder.is_dir():  # else another process was first, and its table has the same content
-                raise
-    return Ragged.load(folder)
+    return kept(folder, lambda: tokenizer(texts.joined(fields)).save(folder), Ragged.load)

@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from longtail.data.sparse import CSR, digest, heaviest, load_csr, row_blocks, save_csr, take_entries
-from longtail.errors import BadInput, NotWritten
+from longtail.errors import BadInput
+from longtail.files import kept
 
 _TOLERANCE = 1e-3  # of a row's weight may be in the wrong place
 
@@ -75,13 +76,7 @@ def cached_walk(edges: CSR, cache: Path | None, **settings: float) -> CSR:
         return walk(edges, **settings)  # type: ignore[arg-type]
     key = hashlib.sha256(f"{digest(edges)} {sorted(settings.items())}".encode()).hexdigest()
     folder = cache / f"walk-{key[:32]}"
-    if not folder.is_dir():
-        try:
-            save_csr(walk(edges, **settings), folder)  # type: ignore[arg-type]
-        except (NotWritten, BadInput):
-            if not folder.is_dir():  # else another process was first, and its walk is the same
-                raise
-    return load_csr(folder)
+    return kept(folder, lambda: save_csr(walk(edges, **settings), folder), load_csr)  # type: ignore[arg-type]
 
 
 def without_hubs(edges: CSR, hub_degree: int) -> CSR:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +75,34 @@ def test_a_table_that_another_process_has_made_meanwhile_is_read(tmp_path: Path)
 
     assert token_table(TEXTS, ["title"], Slow(), tmp_path).ids.tolist() == [3, 5]
     assert len(list(tmp_path.iterdir())) == 1
+
+
+def flips(folder: Path) -> Iterator[Path]:
+    """Each file of a folder with one byte flipped, at every 64th offset, and emptied, cut, and removed."""
+    for path in sorted(folder.iterdir()):
+        whole = path.read_bytes()
+        for offset in range(0, len(whole), 64):
+            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 4]) + whole[offset + 1 :])
+            yield path
+        for length in (0, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            yield path
+        path.unlink()
+        yield path
+
+
+def test_a_table_that_is_not_what_was_written_is_made_again(tmp_path: Path) -> None:
+    texts = Texts.of([f"{'x' * (i % 7)}" for i in range(200)])
+    expected = token_table(texts, ["title"], Counted(), tmp_path).ids.tolist()
+    (folder,) = tmp_path.iterdir()
+    cases = 0
+    for path in flips(folder):
+        tokenizer = Counted()
+        assert token_table(texts, ["title"], tokenizer, tmp_path).ids.tolist() == expected, path
+        assert tokenizer.tables == 1 or path.name == "checksums.json"
+        assert {path.name for path in tmp_path.iterdir()} == {folder.name}
+        cases += 1
+    assert cases > 50
 
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -149,3 +149,15 @@ def test_a_walk_is_done_once(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "walk", lambda *_, **__: pytest.fail("walked again"))
     again = cached_walk(edges, tmp_path, keep=4)
     np.testing.assert_array_equal(first.toarray(), again.toarray())
+
+
+def test_a_walk_that_is_not_what_was_written_is_walked_again(tmp_path) -> None:
+    edges = random_graph(4)
+    expected = cached_walk(edges, tmp_path, keep=4).toarray()
+    for path in sorted(next(tmp_path.iterdir()).iterdir()):
+        whole = path.read_bytes()
+        for offset in range(0, len(whole), 64):
+            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 4]) + whole[offset + 1 :])
+            np.testing.assert_array_equal(cached_walk(edges, tmp_path, keep=4).toarray(), expected)
+        path.unlink()
+        np.testing.assert_array_equal(cached_walk(edges, tmp_path, keep=4).toarray(), expected)
