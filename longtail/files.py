@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[Path]:
         NotWritten: something went wrong with the file, as on a full disk.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+    temporary = _partial(path)
     try:
         yield temporary
         _sync(temporary)
@@ -59,7 +59,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
     """
     must_be_free(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = folder.with_name(f".{folder.name}.{os.getpid()}{PARTIAL}")
+    temporary = _partial(folder)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir()
@@ -96,6 +96,20 @@ def remove_partial(folder: Path) -> None:
     """Remove what a crash left half-written in a folder and below it."""
     for path in folder.rglob(f".*{PARTIAL}"):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder, if it is there: at once by its name, so that a crash leaves all of it or none."""
+    if folder.is_dir():
+        temporary = _partial(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
+        folder.rename(temporary)
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _partial(path: Path) -> Path:
+    """The name beside ``path`` of what this process has not made whole yet, or has not wholly removed."""
+    return path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -214,7 +228,7 @@ def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -
         try:
             return load(folder)
         except BadInput:
-            shutil.rmtree(folder)
+            remove_folder(folder)
     try:
         save()
     except (NotWritten, BadInput):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -13,6 +12,7 @@ from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry,
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
+from longtail.files import remove_folder
 from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
 from longtail.model import Bundle
@@ -118,13 +118,19 @@ class Linking:
             return self.train.targets
         kept = None if self.run.folder is None else self.run.folder / "links"
         if kept is not None and kept.is_dir():
+            self._forget_folds()  # a crash may have come between the two
             return load_csr(kept)
         links = self._predicted()
-        if kept is not None and self.run.folder is not None and self.run.plan is None:
+        if kept is not None and self.run.plan is None:
             save_csr(links, kept)
-            for folder in self.run.folder.glob("linker-without-*"):
-                shutil.rmtree(folder)
+            self._forget_folds()
         return links
+
+    def _forget_folds(self) -> None:
+        """Remove the linkers that were trained for the links alone."""
+        assert self.run.folder is not None
+        for folder in self.run.folder.glob("linker-without-*"):
+            remove_folder(folder)
 
     def _predicted(self) -> CSR:
         """The links of each fold of the documents, by a linker that was trained on the others."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shutil
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
+from longtail.errors import BadInput
+from longtail.files import remove_folder
 from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
 from longtail.train.plan import Planned
@@ -80,6 +81,8 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         return page(run, dataset, o)
     defaults = {name: known.default for name, known in options_of(type(o)).items()}
     run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+    if (finished := _finished(run)) is not None:
+        return finished
     if not (run.planned or run.progress.begun()):
         with run.planning() as plan:
             page(run, dataset, o)
@@ -91,13 +94,27 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
     return finish(run, page(run, dataset, o))
 
 
+def _finished(run: Run) -> Bundle | None:
+    """The model of a run that was finished before; None where there is none, or a broken one, which is made again."""
+    folder = run.progress.folder
+    if folder is None or not (folder / "model").is_dir():
+        return None
+    try:
+        model = Bundle.load(folder / "model", device=run.device)
+    except BadInput as error:
+        run.log.say(f"making the model again from its stages: {error.where}: {error.problem}")
+        return None
+    remove_folder(folder / "tokens")
+    return model
+
+
 def finish(run: Run, model: AnyModel) -> AnyModel:
     """Keep the trained model in the run's folder, and let the run's own token tables go."""
     run.progress.account()
     if run.folder is not None:
-        shutil.rmtree(run.folder / "model", ignore_errors=True)
+        remove_folder(run.folder / "model")
         model.save(run.folder / "model")
-        shutil.rmtree(run.folder / "tokens", ignore_errors=True)
+        remove_folder(run.folder / "tokens")
     return model
 
 

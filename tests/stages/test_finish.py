@@ -1,0 +1,87 @@
+"""The end of a run: what a kill there leaves is found complete, or is made whole."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from longtail import recipes
+from longtail.testing.planted import planted
+
+OPTIONS = {"epochs": 1, "classifier_epochs": 1, "batch": 32, "width": 8, "validation": 0.2, "device": "cpu"}
+
+
+class Killed(BaseException):
+    """Ends whatever is done."""
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=100, test_documents=10, labels=40).dataset
+
+
+@contextmanager
+def killed_while_removing(files):
+    """A run in this context is killed when so many files of its token tables are removed."""
+    plain = shutil.rmtree
+
+    def rmtree(folder, *arguments, **options):
+        if "tokens" not in Path(folder).name or not Path(folder).is_dir():
+            return plain(folder, *arguments, **options)
+        for path in sorted(path for path in Path(folder).rglob("*") if path.is_file())[:files]:
+            path.unlink()
+        raise Killed
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shutil, "rmtree", rmtree)
+        with pytest.raises(Killed):
+            yield
+
+
+def model_of(run):
+    return {path.name: load_file(path) for path in (run / "model").rglob("*.safetensors")}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, arrays in one.items():
+        for key, array in arrays.items():
+            np.testing.assert_array_equal(array, other[name][key])
+
+
+@pytest.mark.parametrize("files", [0, 1, 3, 5])
+@pytest.mark.parametrize("before", [True, False], ids=["the model is there", "the model is broken"])
+def test_a_run_killed_while_its_token_tables_go_is_found_complete(data, tmp_path, files, before):
+    run = tmp_path / "run"
+    with killed_while_removing(files):
+        recipes.ngame(data, out=run, **OPTIONS)
+    expected = model_of(run)
+    written = (run / "model" / "bundle.json").stat().st_mtime_ns
+    if not before:
+        (run / "model" / "labels.safetensors").write_bytes(b"broken")
+    recipes.ngame(data, out=run, **OPTIONS)
+    assert_same(model_of(run), expected)
+    assert ((run / "model" / "bundle.json").stat().st_mtime_ns == written) == before
+    assert not (run / "tokens").exists()
+
+
+def test_half_a_token_table_is_made_again(data, tmp_path):
+    """As the end of a run of an earlier version may have left it."""
+    run = tmp_path / "run"
+    recipes.ngame(data, out=tmp_path / "whole", **OPTIONS)
+    shutil.copytree(tmp_path / "whole", run)
+    shutil.rmtree(run / "model")
+    with killed_while_removing(0):
+        recipes.ngame(data, out=run, **OPTIONS)
+    (left,) = run.glob(".tokens*") if not (run / "tokens").is_dir() else [run / "tokens"]
+    shutil.rmtree(run / "model")
+    left.rename(run / "tokens")
+    for table in (run / "tokens").iterdir():
+        (table / "ids.npy").unlink()
+    recipes.ngame(data, out=run, **OPTIONS)
+    assert_same(model_of(run), model_of(tmp_path / "whole"))
