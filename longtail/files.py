@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import json
 import os
+import platform
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,13 +24,16 @@ CHECKSUMS = "checksums.json"  # in a folder of arrays
 Kept = TypeVar("Kept")
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
 _WINDOWS = os.name == "nt"
+_QUERY = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION of Windows
+_HOST = platform.node().replace(".", "-").replace("@", "-")
+_in_use: set[Path] = set()  # by this process
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
 _TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary file beside ``path`` that takes its place once the block has ended well.
+    """A temporary file that takes the place of ``path`` once the block has ended well.
 
     The content reaches the disk before the name does (fsync, rename, fsync of the folder), so that after a crash at any
     moment ``path`` holds the old content or the new one, whole.
@@ -36,17 +41,11 @@ def replacing(path: Path) -> Iterator[Path]:
     Raises:
         NotWritten: something went wrong with the file, as on a full disk.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _partial(path)
-    try:
-        yield temporary
-        _sync(temporary)
-        temporary.replace(path)
+    with _partial(path) as folder:  # a library that has temporary files of its own leaves them there
+        yield folder / path.name
+        _sync(folder / path.name)
+        (folder / path.name).replace(path)
         _sync(path.parent)
-    except _FAILED as error:
-        raise NotWritten(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -58,11 +57,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
         NotWritten: something went wrong with a file in it, as on a full disk.
     """
     must_be_free(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = _partial(folder)
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir()
+    with _partial(folder) as temporary:
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
             _sync(path)
@@ -70,10 +65,35 @@ def new_folder(folder: Path) -> Iterator[Path]:
             remove_partial(folder)
         temporary.replace(folder)
         _sync(folder.parent)
+
+
+@contextmanager
+def _partial(path: Path) -> Iterator[Path]:
+    """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = _temporary(path)
+    _remove(temporary)
+    _in_use.add(temporary)
+    try:
+        temporary.mkdir()
+        yield temporary
     except _FAILED as error:
-        raise NotWritten(folder, error) from error
+        raise NotWritten(path, error) from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        _remove(temporary)
+        _in_use.discard(temporary)
+
+
+def _temporary(path: Path) -> Path:
+    return path.parent.resolve() / f".{path.name}.{os.getpid()}@{_HOST}{PARTIAL}"
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()
 
 
 def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:
@@ -93,23 +113,41 @@ def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:
 
 
 def remove_partial(folder: Path) -> None:
-    """Remove what a crash left half-written in a folder and below it."""
-    for path in folder.rglob(f".*{PARTIAL}"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    """Remove what killed processes left half-written, or half-removed, in a folder and below it.
+
+    What a living process writes stays, and what one of another machine does, which cannot be asked whether it lives.
+    """
+    for path in [*folder.resolve().rglob(f".*{PARTIAL}")]:
+        process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")
+        if path not in _in_use and host in ("", _HOST) and not _is_of_another(process):
+            _remove(path)
+
+
+def _is_of_another(process: str) -> bool:
+    """Whether a process with this number lives, and is not this one."""
+    number = int(process) if process.isdecimal() else 0
+    if number in (0, os.getpid()):
+        return False
+    if _WINDOWS:  # where the signal below would end it
+        kernel: Any = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined]
+        handle = kernel.OpenProcess(_QUERY, 0, number)
+        return bool(handle and kernel.CloseHandle(handle))
+    try:
+        os.kill(number, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder, if it is there: at once by its name, so that a crash leaves all of it or none."""
     if folder.is_dir():
-        temporary = _partial(folder)
-        shutil.rmtree(temporary, ignore_errors=True)
+        temporary = _temporary(folder)
+        _remove(temporary)
         folder.rename(temporary)
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _partial(path: Path) -> Path:
-    """The name beside ``path`` of what this process has not made whole yet, or has not wholly removed."""
-    return path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
+        _remove(temporary)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -229,6 +267,7 @@ def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -
             return load(folder)
         except BadInput:
             remove_folder(folder)
+    remove_partial(folder.parent)
     try:
         save()
     except (NotWritten, BadInput):

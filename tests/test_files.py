@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +46,7 @@ def test_windows_is_asked_for_no_more_than_it_gives(tmp_path, monkeypatch):
 
     monkeypatch.setattr(files, "_WINDOWS", True)
     monkeypatch.setattr(os, "open", of_windows)
+    monkeypatch.setattr(shutil, "_use_fd_functions", False)  # there it removes a folder without opening it
     with new_folder(tmp_path / "new") as temporary:
         (temporary / "inner").mkdir()
         (temporary / "inner" / "file").touch()
@@ -94,14 +98,65 @@ def test_a_new_folder_appears_with_its_content(tmp_path):
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
+def number_of_a_dead_process():
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_path):
+    dead, living, host = number_of_a_dead_process(), os.getppid(), files._HOST
+    for owner in (dead, f"{dead}@{host}", os.getpid(), f"{os.getpid()}@{host}"):
+        (tmp_path / "stages" / f".one.safetensors.{owner}.partial").mkdir(parents=True)
+        (tmp_path / "stages" / f".one.safetensors.{owner}.partial" / ".tmpAbCdEf").write_text("half")
+        (tmp_path / f".two.{owner}.partial").write_text("half")
+    stay = {f".three.{living}.partial", f".three.{living}@{host}.partial", f".three.{dead}@another.partial"}
+    for name in stay:
+        (tmp_path / name).write_text("half")
+    with replacing(tmp_path / "four") as temporary:
+        temporary.write_text("whole")
+        remove_partial(tmp_path)
+        assert {path.name for path in tmp_path.iterdir()} == stay | {"stages", temporary.parent.name}
+    assert (tmp_path / "four").read_text() == "whole"
+    assert not [*(tmp_path / "stages").iterdir()]
+
+
+def test_a_process_killed_while_it_writes_leaves_nothing_that_stays(tmp_path):
+    """Neither do the libraries that it writes with: safetensors has a temporary name of its own."""
+    script = """if True:
+        import os, sys
+        from pathlib import Path
+        from safetensors.numpy import save_file
+        import numpy as np
+        from longtail.files import new_folder, remove_folder, replacing
+        run = Path(sys.argv[1])
+        with new_folder(run / "going"):
+            pass
+        with replacing(run / "stages" / "a.safetensors") as temporary, new_folder(run / "model-2") as folder:
+            save_file({"a": np.zeros(9)}, temporary)
+            (temporary.parent / ".tmpAbCdEf").write_text("half")
+            (folder / "labels").write_text("half")
+            os.kill(os.getpid(), 9)
+    """
+    subprocess.run([sys.executable, "-c", script, tmp_path], check=False)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.suffix != ".partial" and path.is_dir()) == [
+        "going",
+        "stages",
+    ]
+    assert [*tmp_path.rglob(".tmpAbCdEf")]
+    remove_partial(tmp_path)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["going", "stages"]
+
+
 def test_a_folder_with_content_is_refused_and_what_a_crash_left_is_no_content(tmp_path):
-    (tmp_path / ".file.1.partial").write_text("half")
-    (tmp_path / ".folder.1.partial").mkdir()
+    dead = number_of_a_dead_process()
+    (tmp_path / f".file.{dead}.partial").write_text("half")
+    (tmp_path / f".folder.{dead}.partial").mkdir()
     with new_folder(tmp_path / "new"):
         pass
     remove_partial(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
-    (tmp_path / "new" / ".file.1.partial").write_text("half")
+    (tmp_path / "new" / f".file.{dead}.partial").write_text("half")
     with new_folder(tmp_path / "new") as temporary:
         (temporary / "whole").touch()
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["whole"]

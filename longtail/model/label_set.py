@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 from longtail.data.texts import Texts
 from longtail.devices import choose_device
 from longtail.errors import BadInput
+from longtail.files import remove_folder, remove_partial
 from longtail.model.base import Model
 from longtail.model.catalogue import NAME, Catalogue, Change, Example, State
 from longtail.model.ensemble import open_model
@@ -125,8 +126,9 @@ class LabelSet:
         before, snapshot = self.state, self.refresh()
         if snapshot.number == before.folded:
             return
+        remove_partial(self.run)
         folder = self.run / f"model-{snapshot.number:09d}"
-        shutil.rmtree(folder, ignore_errors=True)  # a crash left it
+        remove_folder(folder)  # a crash left it
         model = snapshot.folded
         model.save(folder)
         for kind, index in snapshot.segments[0].indexes.items():
@@ -135,7 +137,8 @@ class LabelSet:
         self._writer.fold(before, snapshot.number, folder.name)
         for old in self.run.glob("model-*"):
             if old.name not in (folder.name, before.folder):
-                shutil.rmtree(old, ignore_errors=True)
+                with suppress(OSError):  # Windows keeps what another process has mapped
+                    remove_folder(old)
 
     def index(
         self,
@@ -153,16 +156,18 @@ class LabelSet:
             method: hnsw or ivfpq; by default hnsw if it fits in ``memory``.
             memory: GiB that the index may take.
         """
+        remove_partial(self.run)
         name = self.snapshot.scorer(kind).name
         folder = self.run / self.state.folder / "index" / name
         built = _index(self.snapshot.base, name, target, method, memory)
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_folder(folder)
         built.save(folder)
         return built.measured
 
     @property
     def _writer(self) -> Catalogue:
         if self._made_writer is None:
+            remove_partial(self.run)
             self._made_writer = Catalogue(self.run)
         return self._made_writer
 

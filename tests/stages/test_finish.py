@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from longtail import recipes
+from longtail.model.label_set import LabelSet, NewLabel
 from longtail.testing.planted import planted
 
 OPTIONS = {"epochs": 1, "classifier_epochs": 1, "batch": 32, "width": 8, "validation": 0.2, "device": "cpu"}
@@ -85,3 +86,30 @@ def test_half_a_token_table_is_made_again(data, tmp_path):
         (table / "ids.npy").unlink()
     recipes.ngame(data, out=run, **OPTIONS)
     assert_same(model_of(run), model_of(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("verb", ["train", "resume", "labels add", "labels compact", "index"])
+def test_a_verb_that_writes_removes_what_killed_processes_left(data, tmp_path, verb):
+    run = tmp_path / "run"
+    if verb != "train":
+        recipes.ngame(data, out=run, **OPTIONS)
+    for place in (run, run / "stages"):
+        place.mkdir(parents=True, exist_ok=True)
+        (place / ".model-2.1000000000.partial").mkdir()
+        (place / ".model-2.1000000000.partial" / "labels.safetensors").write_text("half")
+    if verb in ("train", "resume"):
+        if verb == "train":
+            (run / "stages" / ".model-2.1000000000.partial").rename(run / ".stages.1000000000.partial")
+            (run / "stages").rmdir()
+        recipes.ngame(data, out=run, **OPTIONS)
+    else:
+        labels = LabelSet(run, device="cpu")
+        if verb == "index":
+            pytest.importorskip("faiss", reason="the extra longtail[faiss] is not installed")
+            labels.index()
+        else:
+            labels.add([NewLabel("new", "a label")])
+        if verb == "labels compact":
+            labels.compact()
+        labels.close()
+    assert not [*run.rglob("*.partial")]
