@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +17,6 @@ import numpy as np
 
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
-from longtail.errors import LongtailError
 from longtail.model.base import Model
 from longtail.model.explanation import Explained, explain
 from longtail.model.label_set import LabelSet, NewLabel, fingerprint
@@ -28,6 +28,7 @@ from longtail.topk import IntArray, Prediction
 
 _log = logging.getLogger("longtail.serve")
 T = TypeVar("T")
+_PATIENCE = 60.0  # seconds until a newer model that was refused is looked at again, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,22 @@ class Ranked(NamedTuple):
     kind: str
     labels: Sequence[list[Prediction]]
     explained: list[list[Explained]] | None = None
+
+
+class _Refused(NamedTuple):
+    """A newer model that was not taken.
+
+    Attributes:
+        seen: its fingerprint.
+        problem: why.
+        wait: seconds before it is looked at again.
+        until: when that is, on the monotonic clock.
+    """
+
+    seen: tuple[object, ...] = ()
+    problem: str = ""
+    wait: float = 0.0
+    until: float = 0.0
 
 
 Job: TypeAlias = Predict | Callable[[Snapshot], Any]
@@ -200,33 +217,47 @@ class Service:
         return labels, opened
 
     async def _watch(self) -> None:
-        """Open a newer model as soon as there is one, and let it take over between two batches."""
-        refused: tuple[object, ...] = ()
+        """Open a newer model as soon as there is one, and let it take over between two batches.
+
+        Whatever goes wrong is logged, and the old model answers on. What was refused is looked at again after a while,
+        since somebody may still be copying it, or mend it in place.
+        """
+        refused = _Refused()
         while True:
             await asyncio.sleep(self.settings.watch)
-            self._tell()
+            seen: tuple[object, ...] = ()
             try:
+                self._tell()
                 seen = fingerprint(self.settings.run)
-                if (seen == self._opened and not self.label_set.compacted) or seen == refused:
-                    continue
-                labels, self._opened = await asyncio.to_thread(self._open)
-            except FileNotFoundError:
-                continue  # the run is being replaced
-            except (LongtailError, OSError) as error:
-                refused = seen
-                self._metrics.reloads.labels("refused").inc()
-                _log.error("the newer model is refused", extra={"with": {"problem": str(error)}})
-                continue
-            await self._replace(labels)
+                is_newer = seen != self._opened or self.label_set.compacted
+                if is_newer and (seen != refused.seen or time.monotonic() >= refused.until):
+                    await self._replace(*await asyncio.to_thread(self._open))
+            except Exception as error:  # noqa: BLE001  (nothing ends the watch)
+                refused = self._refused(refused, seen, f"{type(error).__name__}: {error}")
 
-    async def _replace(self, labels: LabelSet) -> None:
+    def _refused(self, before: _Refused, seen: tuple[object, ...], problem: str) -> _Refused:
+        """Tell of a problem, once; a problem that stays is looked into half as often each time, down to each minute."""
+        wait = self.settings.watch
+        if (seen, problem) == (before.seen, before.problem):
+            wait = min(_PATIENCE, 2 * before.wait)
+        else:
+            self._metrics.reloads.labels("refused").inc()
+            _log.error("the newer model is refused", extra={"with": {"problem": problem}})
+        return _Refused(seen, problem, wait, time.monotonic() + wait)
+
+    async def _replace(self, labels: LabelSet, opened: tuple[object, ...]) -> None:
         """Let another run take over; no thread uses the old one when it is closed."""
         old = self.label_set
 
         def take_over(_: Snapshot) -> None:
-            self._label_set = labels
+            self._label_set, self._opened = labels, opened
 
-        await self._batcher(take_over, 0)
+        try:
+            await self._batcher(take_over, 0)
+        except BaseException:
+            if self._label_set is not labels:
+                labels.close()
+            raise
         await asyncio.get_running_loop().run_in_executor(self._changer, lambda: None)
         old.close()
         self._metrics.reloads.labels("done").inc()
