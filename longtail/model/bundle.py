@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,10 +11,11 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+from longtail import cards
 from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, map_arrays, new_folder, write_json
+from longtail.files import map_arrays, new_folder
 from longtail.model.base import Model
 from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
 from longtail.model.uids import with_uids
@@ -188,7 +188,7 @@ class Bundle(Model):
             stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
             save_file(stored, path / "labels.safetensors")
             write_labels(path / "labels.jsonl", self.labels)
-            write_json(path / CARD, card | {"sha256": hashes(path, card=CARD)})
+            cards.write_card(path / CARD, card)
 
     def _card(self) -> dict[str, Any]:
         return {
@@ -233,7 +233,7 @@ class Bundle(Model):
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """The card of a saved model, whose files are those that were saved.
+    """The card of a saved model, which is, with all its files, as it was saved.
 
     Raises:
         BadInput: there is none, or another version wrote it, or a file is missing or not the same.
@@ -241,9 +241,8 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / CARD
     if not path.is_file():
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
-    card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
     if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
         problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
-    check_hashes(folder, card["sha256"])
     return card

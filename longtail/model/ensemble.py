@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+from longtail.cards import write_card
 from longtail.data.texts import Texts
-from longtail.files import hashes, map_arrays, new_folder, write_json
+from longtail.files import map_arrays, new_folder
 from longtail.model.base import Model
 from longtail.model.bundle import CARD, FORMAT, Bundle, read_card
 from longtail.model.scorers import Scorer, fused
@@ -123,7 +124,7 @@ class Ensemble(Model):
                 model.save(path / name)
             arrays = {} if self.fusion is None else {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / _FUSION)
-            write_json(path / CARD, {"format": FORMAT, "sha256": hashes(path, card=CARD)})
+            write_card(path / CARD, {"format": FORMAT})
 
     @classmethod
     def load(cls, folder: Path, *, device: torch.device) -> Ensemble:

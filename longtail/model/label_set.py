@@ -244,7 +244,7 @@ def _index(
 def _kept(model: Model, folder: Path) -> Iterator[tuple[str, Index]]:
     """The approximate indexes that are kept with a model, by score kind."""
     for kind in model.kinds:
-        if (folder / kind / "index.json").is_file():
+        if (folder / kind).is_dir():
             yield kind, open_index(folder / kind, partial(model.table, kind))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import BadInput
+from longtail.files import read_json
 from longtail.search.base import IndexKind, Rows
 from longtail.search.exact import exact_over
-from longtail.search.faiss import HNSW, IVFPQ, Approximate, build, hnsw_bytes
+from longtail.search.faiss import CARD, HNSW, IVFPQ, REMEDY, Approximate, build, hnsw_bytes
 from longtail.topk import FloatArray
 
 INDEXES: dict[str, IndexKind] = {
@@ -63,7 +63,7 @@ def open_index(folder: Path, rows: Rows) -> Approximate:
     Raises:
         BadInput: it was made by a method that is not in `INDEXES`, is broken, or is of another table.
     """
-    load = _kept(json.loads((folder / "index.json").read_text(encoding="utf-8"))["method"]).load
+    load = _kept(str(read_json(folder / CARD, remedy=REMEDY, keys=["method"])["method"])).load
     assert load is not None
     opened: Approximate = load(folder, rows)
     return opened

@@ -8,7 +8,6 @@ effort that reaches a recall; exact search judges it, on one half of the queries
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -19,13 +18,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from longtail.cards import read_card, write_card
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput, LongtailError, MissingExtra
-from longtail.files import new_folder, write_json
+from longtail.files import new_folder
 from longtail.search.base import Rows, check_search
 from longtail.search.exact import Exact
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
 
+CARD = "index.json"  # what a saved index says of itself, with the hash of its file
+REMEDY = "build it again (longtail index)"  # where a saved index is not as it was saved
 EXACT_BELOW = 300_000  # labels; up to here exact search is the default
 
 _LINKS = 32  # neighbours of a vector in the graph; twice as many on its lowest level
@@ -129,22 +131,23 @@ class Approximate:
         return replace(self, measured=self.measured._replace(effort=effort))
 
     def save(self, folder: Path) -> None:
-        """Write a new folder with the index and ``index.json``, which says what was measured."""
+        """Write a new folder with the index and its card, which says what was measured."""
         with new_folder(folder) as path:
             _faiss().write_index(self.index, str(path / "index.faiss"))
-            write_json(path / "index.json", self.measured._asdict())
+            write_card(path / CARD, self.measured._asdict())
 
     @classmethod
     def load(cls, folder: Path, rows: Rows, *, method: Method) -> Approximate:
-        """Open what `save` wrote, over the same table."""
-        measured = Measured(**json.loads((folder / "index.json").read_text(encoding="utf-8")))
+        """Open what `save` wrote, over the same table; faiss reads nothing that is not what it wrote."""
+        card = read_card(folder / CARD, remedy=REMEDY, keys=Measured._fields)
+        measured = Measured(*(card[name] for name in Measured._fields))
         try:
             index = _faiss().read_index(str(folder / "index.faiss"))
         except RuntimeError as error:
-            raise BadInput(folder, "expected an index of faiss, found none", remedy="build it again") from error
+            raise BadInput(folder, "expected an index of faiss, found none", remedy=REMEDY) from error
         if (index.ntotal, index.d) != (measured.labels, _columns(measured.width)):
             problem = f"expected {measured.labels} vectors of width {measured.width}, found {index.ntotal} of {index.d}"
-            raise BadInput(folder, problem, remedy="build it again")
+            raise BadInput(folder, problem, remedy=REMEDY)
         return cls(index, rows, method, measured)
 
 

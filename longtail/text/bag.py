@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import gather
+from longtail.files import read_json
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens
 from longtail.topk import FloatArray, IntArray
@@ -226,7 +227,9 @@ class BagTokenizer:
     @classmethod
     def load(cls, folder: Path) -> BagTokenizer:
         """Read what `save` wrote."""
-        state = json.loads((folder / "bag.json").read_text(encoding="utf-8"))
+        state = read_json(
+            folder / "bag.json", remedy="copy the model folder again, whole", keys=["ngram", "features", "idf"]
+        )
         return cls(tuple(state["features"]), np.asarray(state["idf"], np.float32), int(state["ngram"]))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from longtail.files import read_json
 from longtail.text.bag import Words, blocks_of, with_more
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens
@@ -91,5 +92,7 @@ class WordTokenizer:
     @classmethod
     def load(cls, folder: Path) -> WordTokenizer:
         """Read what `save` wrote."""
-        state = json.loads((folder / "words.json").read_text(encoding="utf-8"))
+        state = read_json(
+            folder / "words.json", remedy="copy the model folder again, whole", keys=["max_length", "words"]
+        )
         return cls(tuple(state["words"]), int(state["max_length"]))

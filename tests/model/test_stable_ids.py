@@ -41,6 +41,7 @@ def as_an_earlier_version_left_it(run):
         arrays = {name: array for name, array in load_file(folder / "labels.safetensors").items() if name != "ids"}
         save_file(arrays, folder / "labels.safetensors")
         card = json.loads((folder / "bundle.json").read_text())
+        del card["digest"]
         (folder / "bundle.json").unlink()
         write_json(folder / "bundle.json", card | {"sha256": hashes(folder, card="bundle.json")})
 

@@ -72,7 +72,7 @@ def test_after_a_broken_card_a_good_model_is_taken(served, trained, good, tmp_pa
         move(broken)
         until(lambda: reloads(client, "refused") == 1)
     (line,) = [JsonLines().format(record) for record in caplog.records]
-    assert json.loads(line)["problem"]
+    assert "bundle.json" in json.loads(line)["problem"]
     assert "traceback" not in line
     assert client.get("/readyz").status_code == 200
     assert "of the good one" not in uids(client)

@@ -1,0 +1,47 @@
+"""Cards: JSON files that say what the files beside them are, and vouch for them and for themselves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from longtail.errors import BadInput
+from longtail.files import check_hashes, hashes, read_json, write_json
+
+_DIGEST = "digest"  # the key of what a card says of itself
+
+
+def write_card(path: Path, said: Mapping[str, Any]) -> None:
+    """Write a card: what is said, the hashes of the files in its folder and below it, and a digest of all that."""
+    card = {**said, "sha256": hashes(path.parent, card=path.name)}
+    write_json(path, card | {_DIGEST: _digest(card)})
+
+
+def read_card(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[str, Any]:
+    """What a card says, once it is known that it and the files that it vouches for are those that were written.
+
+    Args:
+        path: of the card. One that an earlier version wrote, without a digest, is taken as it is.
+        remedy: what to do where it is not as it must be.
+        keys: that it must have.
+
+    Raises:
+        BadInput: there is no card, or it or a file is not what was written.
+    """
+    card = read_json(path, remedy=remedy, keys=("sha256", *keys))
+    said = card.pop(_DIGEST, None)
+    if said is not None and said != (found := _digest(card)):
+        problem = f"expected the digest {str(said)[:12]}..., found {found[:12]}: it is not as it was written"
+        raise BadInput(path, problem, remedy=remedy)
+    if not isinstance(card["sha256"], dict):
+        problem = f"expected the hashes of files, found {type(card['sha256']).__name__}"
+        raise BadInput(path, problem, remedy=remedy)
+    check_hashes(path.parent, card["sha256"])
+    return card
+
+
+def _digest(card: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
