@@ -25,6 +25,7 @@ from longtail.model.label_set import NewLabel, storable
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
+from longtail.serve.files import read, read_lines
 from longtail.serve.middleware import RequestGuard
 from longtail.serve.service import Predict, Ranked, Service, Settings
 from longtail.serve.telemetry import Metrics
@@ -187,7 +188,7 @@ async def model(request: Request, service: Served) -> Response:
     """What answers: the model's card, its labels, its training and, where it was evaluated, its metrics."""
     run = service.label_set.run
     snapshot = await service.read(lambda snapshot: snapshot)
-    said, indexes = _read(run / "run.json"), snapshot.segments[0].indexes
+    said, indexes = read(run / "run.json"), snapshot.segments[0].indexes
     return Json(
         {
             "recipe": snapshot.recipe,
@@ -199,18 +200,10 @@ async def model(request: Request, service: Served) -> Response:
             "index": {kind: getattr(index, "measured")._asdict() for kind, index in indexes.items()},  # noqa: B009
             "changes": bool(request.app.state.token),
             "settings": {key: said[key] for key in ("arguments", "versions") if key in said},
-            "training": _read_lines(run / "metrics.jsonl"),
-            "evaluation": _read(run / "evaluation.json") or None,
+            "training": read_lines(run / "metrics.jsonl"),
+            "evaluation": read(run / "evaluation.json") or None,
         }
     )
-
-
-def _read(path: File) -> Any:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _read_lines(path: File) -> list[Any]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.is_file() else []
 
 
 @operation.get("/healthz", responses={200: {"description": "The process lives."}})

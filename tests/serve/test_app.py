@@ -300,3 +300,16 @@ def test_a_run_of_two_runs_is_served_as_any_other(client, run, tmp_path, bearer)
             found = predict(made, "a new one", 1000, kind=kind, explain=True)
             assert "n" in [label["uid"] for label in found]
             assert found[0]["scores"].keys() == set(card["kinds"])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff", b'{"a": NaN}', b'{"a": "\\ud800"}', b"[" * 100_000])
+def test_the_card_leaves_out_what_cannot_be_read(client, run, caplog, content):
+    whole = client.get("/v1/model").json()
+    for name in ("run.json", "evaluation.json"):
+        (run / name).write_bytes(content)
+    with (run / "metrics.jsonl").open("ab") as file:
+        file.write(content)
+    card = client.get("/v1/model")
+    assert card.status_code == 200
+    assert card.json() == {**whole, "settings": {}, "evaluation": None}
+    assert "a file of the run cannot be read" in caplog.text
