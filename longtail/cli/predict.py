@@ -20,7 +20,6 @@ from longtail.errors import BadInput
 from longtail.files import replacing
 from longtail.model import Model, load
 from longtail.model.explanation import linked_nodes
-from longtail.model.label_set import storable
 from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
 
@@ -111,23 +110,19 @@ def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:
     try:
         for number, line in enumerate(file, 1):
             text = line.rstrip("\r\n")
-            yield _fields(text, name, number) if text.startswith("{") else {"title": text}
+            yield text_by_field(_object(text, name, number) if text.startswith("{") else text, name, number)
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
         raise BadInput(
             name, f"expected UTF-8 text, found {error}", remedy="convert the file", line=number + 1
         ) from error
 
 
-def _fields(text: str, name: str, number: int) -> dict[str, str]:
+def _object(text: str, name: str, number: int) -> Any:
     try:
-        said = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        problem = f"expected a JSON object, found {getattr(error, 'msg', 'one too deep')}"
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError alone
+        problem = f"expected a JSON object, found {error}"
         raise BadInput(name, problem, remedy="mend the line", line=number) from error
-    fields = text_by_field(said, name, number)
-    if not all(map(storable, fields.values())):
-        raise BadInput(name, "expected text that UTF-8 can hold, without NUL", remedy="mend the line", line=number)
-    return fields
 
 
 def _json_lines(

@@ -17,7 +17,7 @@ from longtail.data.io.manifest import NAME
 from longtail.data.io.writing import write_pairs, write_records
 from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
 from longtail.data.split import Split
-from longtail.data.texts import GivenText, Texts
+from longtail.data.texts import MEND_TEXT, STORABLE, GivenText, Texts, storable
 from longtail.errors import BadInput
 from longtail.files import new_folder, write_json
 from longtail.topk import BoolArray, IntArray
@@ -140,8 +140,11 @@ class Dataset:
         """Write a data set folder, as JSON lines; it appears whole or not at all.
 
         Raises:
-            BadInput: the folder is there already, and not empty.
+            BadInput: the folder is there already, and not empty, or a name is none that a file can hold.
         """
+        for key in ("name", "description", "licence"):
+            if not storable(getattr(self, key)):
+                raise BadInput(key, f"{STORABLE}, found {getattr(self, key)!r}", remedy=MEND_TEXT)
         with new_folder(Path(folder)) as path:
             write_records(path / "lbl.json.gz", _records(self.labels))
             for split, short, side in ((self.train, "trn", "train"), (self.test, "tst", "test")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,20 @@ from longtail.errors import BadInput
 from longtail.topk import IntArray
 
 _BYTES = 2**20  # that are copied at a time: their places fit the cache
+_UNFIT = re.compile(rb"\0"), re.compile(rb"\xed[\xa0-\xbf]")  # NUL; surrogates. One pattern of both is far slower
+
+STORABLE = "expected text that UTF-8 can hold, without NUL"
+MEND_TEXT = "take out NUL and lone surrogates, which are halves of a character"
+
+
+def _unfit(encoded: bytes | memoryview) -> list[int]:
+    """The places in UTF-8 of what no text may hold, wherever it comes from: NUL and lone surrogates."""
+    return [found.start() for pattern in _UNFIT for found in pattern.finditer(encoded)]
+
+
+def storable(text: str) -> bool:
+    """Whether a text may come in: UTF-8 can hold it, and it has no NUL."""
+    return not _unfit(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,15 @@ class Strings:
         raw, offsets = self.blob.data, self.offsets.tolist()
         for start, end in pairwise(offsets):
             yield str(raw[start:end], "utf-8", "surrogatepass")
+
+    def unfit(self) -> tuple[int, str] | None:
+        """The first string that may not come in (`storable`) and what is wrong, or None where all may."""
+        places = np.asarray(_unfit(self.blob.data), np.int64)
+        if not len(places):
+            return None
+        first, *others = np.unique(np.searchsorted(self.offsets, places, "right") - 1).tolist()
+        more = f" (and {len(others)} more like it)" if others else ""
+        return first, f"{STORABLE}, found {self[first][:40]!r}{more}"
 
     def encoded(self) -> list[bytes]:
         """Each string in UTF-8."""
@@ -142,7 +166,8 @@ class Texts:
             what: name of the argument, for messages.
 
         Raises:
-            BadInput: a text is neither, lacks a title, holds something else than strings, or has the uid of another.
+            BadInput: a text is neither, lacks a title, holds something else than strings or what is not `storable`, or
+                has the uid of another.
         """
         collector, places = TextsCollector(), dict[str, int]()
         for i, text in enumerate(texts):
@@ -155,7 +180,10 @@ class Texts:
                 problem = f"uid {uid!r} is given at {first} and at {i}"
                 raise BadInput(what, problem, remedy="give each text its own, or none")
             collector.add(values)
-        return collector.texts()
+        given = collector.texts()
+        for i, problem in given.unfit():
+            raise BadInput(what, f"{problem} at {i}", remedy=MEND_TEXT)
+        return given
 
     @classmethod
     def by_field(cls, given: Sequence[Mapping[str, str]], fields: Sequence[str]) -> Texts:
@@ -179,6 +207,11 @@ class Texts:
         names = dict.fromkeys([*self.fields, *other.fields])
         fields = {name: column(self, name).followed_by(column(other, name)) for name in names}
         return Texts(self.uids.followed_by(other.uids), fields)
+
+    def unfit(self) -> list[tuple[int, str]]:
+        """The first text of each column that may not come in, and what is wrong."""
+        found = [column.unfit() for column in (self.uids, *self.fields.values())]
+        return [problem for problem in found if problem is not None]
 
     def joined(self, fields: Sequence[str]) -> Iterator[str]:
         """Each text's chosen fields, joined by a space: what an encoder reads. Fields the data lacks are skipped."""

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.data.texts import Texts
+from longtail.data.texts import MEND_TEXT, STORABLE, Texts, storable
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
@@ -257,12 +257,4 @@ def _check(labels: Sequence[NewLabel]) -> None:
         if not uid or not text.strip():
             raise BadInput("label", f"expected a uid and a text, found {uid!r}, {text!r}", remedy="give both")
         if not all(map(storable, (uid, text, *(part for example in examples for part in example.values())))):
-            raise BadInput("label", f"expected UTF-8 without NUL in {uid!r}", remedy="mend its text and examples")
-
-
-def storable(text: str) -> bool:
-    """Whether UTF-8 can hold a text, and it has no NUL."""
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False
+            raise BadInput("label", f"{STORABLE}, in {uid!r} and its examples", remedy=MEND_TEXT)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
+from longtail.data.texts import MEND_TEXT, STORABLE, storable
 from longtail.errors import BadInput
 from longtail.topk import AnyArray, FloatArray, IntArray, Prediction, TopK
 
@@ -24,19 +25,21 @@ def text_by_field(text: object, where: str, line: int | None = None) -> dict[str
         line: of a file.
 
     Raises:
-        BadInput: it is neither, or a title or content is no string.
+        BadInput: it is neither, or a title or content is no string, or none that is `storable`.
     """
-    if isinstance(text, str):
-        return {"title": text}
+    text = {"title": text} if isinstance(text, str) else text
+    remedy = "mend it" if line is None else "mend the line"
     if not isinstance(text, Mapping):
         problem = f"expected a text or an object with a title, found {_kind(text)}"
     elif not (found := {name: text[name] for name in FIELDS if name in text}):
         problem = f"expected an object with a title, found one with {', '.join(map(str, text)) or 'nothing'}"
     elif wrong := [f"{_kind(value)} for {name}" for name, value in found.items() if not isinstance(value, str)]:
         problem = f"expected strings for title and content, found {' and '.join(wrong)}"
+    elif not all(map(storable, found.values())):
+        problem, remedy = STORABLE, MEND_TEXT
     else:
         return found
-    raise BadInput(where, problem, remedy="mend it" if line is None else "mend the line", line=line)
+    raise BadInput(where, problem, remedy=remedy, line=line)
 
 
 def _kind(value: object) -> str:

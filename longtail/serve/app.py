@@ -20,8 +20,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp
 
 import longtail
+from longtail.data.texts import STORABLE, storable
 from longtail.errors import LongtailError
-from longtail.model.label_set import NewLabel, storable
+from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
@@ -180,7 +181,7 @@ async def remove(uid: UidInPath, service: Served) -> Response:
 
 def _must_be_text(text: str) -> None:
     if not storable(text):
-        raise HTTPException(422, "expected text that UTF-8 can hold, without NUL")
+        raise HTTPException(422, STORABLE)
 
 
 @api.get("/model", response_model=schemas.ModelAnswer, responses=_problems())

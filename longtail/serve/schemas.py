@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints
 
-from longtail.model.label_set import storable
+from longtail.data.texts import STORABLE, storable
 
 TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
 UID_LENGTH, TITLE_LENGTH = 512, 2_000
@@ -14,7 +14,7 @@ UID_LENGTH, TITLE_LENGTH = 512, 2_000
 
 def _storable(text: str) -> str:
     if not storable(text):
-        raise ValueError("must be text that UTF-8 can hold, without NUL")
+        raise ValueError(STORABLE)
     return text
 
 

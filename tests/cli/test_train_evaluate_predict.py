@@ -161,6 +161,8 @@ def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
         (["predict", "{run}", "--input", "{number}"], "line 1: expected strings for title and content, found a number"),
         (["predict", "{run}", "--input", "{other}"], "line 1: expected an object with a title, found one with text"),
         (["predict", "{run}", "--input", "{surrogate}"], "line 1: expected text that UTF-8 can hold"),
+        (["predict", "{run}", "--input", "{nul}"], "line 1: expected text that UTF-8 can hold, without NUL"),
+        (["predict", "{run}", "--input", "{digits}"], "line 1: expected a JSON object, found Exceeds the limit"),
         (["predict", "{run}", "--input", "{binary}"], "expected UTF-8 text"),
         (["predict", "{run}", "--input", "{empty}", "--kind", "best"], "expected one of encoder, classifier, fused"),
         (["resume", "{data}"], "expected the settings of a run"),
@@ -172,6 +174,7 @@ def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, t
     (tmp_path / "empty").write_text("text\n")
     names = {"data": planted_folder, "run": trained[0], "new": tmp_path / "new"}
     lines = {"number": '{"title": 5}', "other": '{"text": "x"}', "surrogate": '{"title": "\\ud800"}'}
+    lines |= {"nul": "a\0b", "digits": '{"title": "a", "n": ' + "9" * 5000 + "}"}
     for name, line in lines.items():
         (tmp_path / name).write_text(f"{line}\n")
         names[name] = tmp_path / name

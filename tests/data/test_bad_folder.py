@@ -47,6 +47,17 @@ JSON_CASES: dict[str, tuple[Any, ...]] = {
     "more of a kind": (TRN, 2, document("4, 5, 6", "1, 1, 1"), "id 4 & [0, 4) & (and 2 more like it)"),
     "uid given twice": (TRN, 4, '{"uid": "d1", "title": "x", "target_ind": []}', "'d1' & line 2 too & own uid"),
     "label uid given twice": (LBL, 2, '{"uid": "l0", "title": "x"}', "'l0' & line 1 too & own uid"),
+    "a lone surrogate as a title": (
+        TRN,
+        2,
+        '{"title": "a \\ud800", "target_ind": []}',
+        "UTF-8 can hold & ud800 & take out",
+    ),
+    "a lone surrogate as a content": (TST, 2, '{"title": "", "content": "\\udfff", "target_ind": []}', "UTF-8 & udfff"),
+    "a lone surrogate as a uid": (LBL, 3, '{"uid": "\\udc80", "title": "x"}', "UTF-8 & udc80 & take out"),
+    "NUL in a title": (LBL, 2, '{"title": "a\\u0000"}', "without NUL & 'a\\x00' & take out"),
+    "a lone surrogate in the name": (SAID, WHOLE, {"name": "\ud800"}, 'UTF-8 can hold & ud800 & "name"'),
+    "NUL in a node": (NODES, 2, "a\0b", "without NUL & take out"),
     "wrong encoding": (
         *(LBL, WHOLE, gzip.compress(b'{"title": "apple"}\n{"title": "p\xeache"}\n')),
         *("utf-8 & 0xea & position 13 & latin-1", (LBL, 2)),
@@ -103,6 +114,8 @@ TEXT_CASES: dict[str, tuple[Any, ...]] = {
     "fewer labels than columns": (LABELS, WHOLE, "a\nb\n", "4 labels & 2 lines & again", (PAIRS, 1)),
     "texts are missing": (TEXTS, WHOLE, None, "raw_data/train.raw.txt & missing & needs", ("plain", None)),
     "labels are empty": (LABELS, WHOLE, "", "empty & at least 1 label & write"),
+    "NUL in a text": (TEXTS, 4, "a\0", "without NUL & a\\x00"),
+    "NUL in many labels": (LABELS, WHOLE, "a\n\0\nb\n\0\n", "without NUL & (and 1 more like it)", ("label.raw.txt", 2)),
     "text in latin-1": (TEXTS, WHOLE, b"a\nb\np\xe9che\nd\n", "utf-8 & 0xe9 & latin-1", ("train.raw.txt", 3)),
 }
 

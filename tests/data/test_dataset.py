@@ -89,6 +89,13 @@ def test_the_encoding_is_that_of_dataset_json(plain: Path) -> None:
     assert list(Dataset.read(plain).labels.fields["title"]) == ["apple", "p\u00eache", "plum", ""]
 
 
+def test_what_an_encoding_makes_of_bytes_must_be_text(plain: Path) -> None:
+    (plain / "raw_data/label.raw.txt").write_bytes(b"apple\na +2AA- b\nplum\n\n")
+    (plain / "dataset.json").write_text('{"encoding": "utf-7"}')
+    with pytest.raises(BadInput, match=r"label.raw.txt, line 2: expected text that UTF-8 can hold, .* 'a \\ud800 b'"):
+        Dataset.read(plain)
+
+
 def test_a_test_split_filters_uids_and_weights_are_optional(fruit: Path) -> None:
     for name in ("tst.json.gz", "filter_labels_train.txt", "filter_labels_test.txt", "dataset.json"):
         (fruit / name).unlink()
@@ -123,10 +130,18 @@ def test_what_is_written_is_read_again(request: pytest.FixtureRequest, tmp_path:
 
 
 def test_any_text_is_written_and_read_again(tmp_path: Path) -> None:
-    titles = ["a\nb\r\n", "", "\u2028 \u00e9 \U0001f600", '"\\', "\ud800"]
+    titles = ["a\nb\r\n", "", "\u2028 \u00e9 \U0001f600", '"\\', "\x01\x1b\ufffe"]
     dataset = Dataset.from_texts(titles, [[0], [], [], [], []], ["a\nb"])
     dataset.write(tmp_path / "copy")
     assert list(Dataset.read(tmp_path / "copy").train.documents.fields["title"]) == titles
+
+
+@pytest.mark.parametrize("key", ["name", "description", "licence"])
+def test_what_no_file_can_hold_is_not_written(fruit: Path, tmp_path: Path, key: str) -> None:
+    dataset = replace(Dataset.read(fruit), **{key: "a\ud800"})
+    with pytest.raises(BadInput, match=f"^{key}: expected text that UTF-8 can hold, without NUL, found"):
+        dataset.write(tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def test_writing_leaves_a_folder_alone_that_holds_something(fruit: Path) -> None:
@@ -229,6 +244,8 @@ def test_matrices_that_do_not_fit(targets: object, message: str) -> None:
         (["a", {"content": "b"}], "documents: expected a string or a dict of strings with a title, found .* at 1"),
         ([{"title": None}, "b"], "documents: expected a string or a dict of strings with a title, found .* at 0"),
         ([{"title": "a", "uid": "u"}, {"title": "b", "uid": "u"}], "documents: uid 'u' is given at 0 and at 1; give"),
+        (["a", "b\ud800"], r"documents: expected text that UTF-8 can hold, without NUL, found 'b\\ud800' at 1; take"),
+        ([{"title": "a", "uid": "u\0"}, "b"], r"documents: expected text .* without NUL, found 'u\\x00' at 0; take"),
     ],
 )
 def test_texts_that_are_none(documents: list[object], message: str) -> None:

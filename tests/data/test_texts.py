@@ -6,10 +6,29 @@ import numpy as np
 import pytest
 
 from longtail.data import texts as texts_module
-from longtail.data.texts import Collector, Strings, Texts
+from longtail.data.texts import Collector, Strings, Texts, storable
 from longtail.errors import BadInput
 
 WORDS = ["first", "", "naïve 東京", "🐟 fish", "\udc80 lone surrogate", "last\n"]
+
+
+@pytest.mark.parametrize("bad", ["\0", "a\0", "\ud800", "x\udfff", "\udbff\udc00"])
+def test_what_no_text_may_hold_is_found_by_row(bad: str) -> None:
+    assert not storable(bad)
+    assert Strings.of(["", "", bad, "", bad, "fine"]).unfit() == (
+        2,
+        f"expected text that UTF-8 can hold, without NUL, found {bad!r} (and 1 more like it)",
+    )
+
+
+@pytest.mark.parametrize("good", ["", "\x01\x1b\x7f\t\n", "한국어 \ud7ff\ue000", "\U0001f41f\U0010ffff", "\ufffe"])
+def test_other_characters_may_come_in(good: str) -> None:
+    assert storable(good)
+    assert Strings.of([good, good]).unfit() is None
+
+
+def test_no_strings_are_fit() -> None:
+    assert Strings.of([]).unfit() is None
 
 
 def test_strings_come_back_by_place_and_in_order() -> None:

@@ -92,3 +92,9 @@ def test_what_is_no_text_is_refused_in_a_line(model, texts, message):
 def test_a_score_kind_that_is_not_there_is_refused(model):
     with pytest.raises(BadInput, match="kind: expected one of encoder, found best"):
         model.predict(TITLES, kind="best")
+
+
+@pytest.mark.parametrize("text", ["a\ud800", {"title": "a", "content": "\0"}])
+def test_a_text_that_utf8_cannot_hold_is_refused(model, text):
+    with pytest.raises(BadInput, match="text 1: expected text that UTF-8 can hold, without NUL; take out"):
+        model.predict(["a", text])

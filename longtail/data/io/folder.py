@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from longtail.data.graph import Graph
-from longtail.data.io.formats import CUT_AGAIN, Report, lines, read_pairs, read_points, read_sparse, stop
+from longtail.data.io.formats import CUT_AGAIN, Report, read_pairs, read_points, read_sparse, stop
 from longtail.data.io.graphs import read_graph
 from longtail.data.io.manifest import Manifest, part, read_manifest
-from longtail.data.io.records import read_records
+from longtail.data.io.records import read_lines, read_records
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
@@ -118,7 +118,7 @@ class Folder:
         return path
 
     def _raw(self, path: Path, report: Report) -> Texts:
-        titles = Strings.of(lines(path, self.manifest.encoding, report))
+        titles = read_lines(path, self.manifest.encoding, report)
         return Texts(Strings.of("" for _ in range(len(titles))), {"title": titles})
 
     def _raw_documents(self, path: Path, side: Side, labels: int, report: Report) -> tuple[Texts, CSR]:

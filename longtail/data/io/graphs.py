@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longtail.data.graph import Graph
-from longtail.data.io.formats import Report, lines, read_sparse, stop
+from longtail.data.io.formats import Report, read_sparse, stop
+from longtail.data.io.records import read_lines
 from longtail.data.io.writing import write_lines, write_sparse
 from longtail.data.sparse import CSR
-from longtail.data.texts import Strings
 from longtail.errors import BadInput
 
 
@@ -43,7 +43,7 @@ def read_graph(
     Raises:
         BadInput: a file is missing or malformed, a node id is not in [0, M), or N, L and M do not agree.
     """
-    nodes = Strings.of(lines(files.nodes, encoding, report))
+    nodes = read_lines(files.nodes, encoding, report)
     if not len(nodes):
         report(BadInput(files.nodes, "the file is empty", remedy="write one node text a line"))
 

@@ -6,17 +6,18 @@ import json
 from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.io.formats import Rows, excerpt, lines
-from longtail.data.io.records import report_repeats
+from longtail.data.io.formats import Rows, excerpt
+from longtail.data.io.records import read_lines, report_texts
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split
-from longtail.data.texts import Strings, Texts, TextsCollector
+from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, storable
 from longtail.errors import BadInput
 
 Match = Literal["uid", "title", "row"]
@@ -67,7 +68,7 @@ def import_tables(
     """
     found: dict[str, int] = {}  # the labels, where no file names them
     known = None
-    lookup: Lookup = lambda entry: found.setdefault(entry, len(found))  # noqa: E731
+    lookup: Lookup = partial(_numbered, found)
     if labels is not None:
         known = _labels(labels, columns, encoding)
         lookup = _lookup(known, labels, match)
@@ -109,7 +110,7 @@ def _texts(path: Path, columns: Columns, encoding: str, add: Callable[[Fields], 
     if not len(collector):
         raise BadInput(path, "holds no record, expected at least 1", remedy="write one text a row")
     texts = collector.texts()
-    report_repeats(path, texts.uids, np.frombuffer(numbers, np.int64))
+    report_texts(path, texts, np.frombuffer(numbers, np.int64))
     return texts
 
 
@@ -117,10 +118,17 @@ def _labels(path: Path, columns: Columns, encoding: str) -> Texts:
     """The labels of a label file."""
     if Path(path.name.removesuffix(".gz")).suffix != ".txt":
         return _texts(path, columns, encoding, lambda _: None)
-    texts = Texts.of(list(lines(path, encoding)))
-    if not len(texts):
+    titles = read_lines(path, encoding)
+    if not len(titles):
         raise BadInput(path, "the file is empty, expected at least 1 label", remedy="write one label a line")
-    return texts
+    return Texts(Strings.of([""] * len(titles)), {"title": titles})
+
+
+def _numbered(found: dict[str, int], entry: str) -> int:
+    """The number of an entry that is a label's text; a new one becomes a label."""
+    if entry not in found and not storable(entry):
+        raise _Wrong(f"{STORABLE}, found {excerpt(entry)}", MEND_TEXT)
+    return found.setdefault(entry, len(found))
 
 
 def _lookup(labels: Texts, path: Path, match: Match | None) -> Lookup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from longtail.data.io.formats import Report, excerpt, raw_lines, stop
 from longtail.data.io.graphs import GraphFiles
+from longtail.data.texts import MEND_TEXT, STORABLE, storable
 from longtail.errors import BadInput
 
 NAME = "dataset.json"
@@ -68,7 +70,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
     content = _content(path, report) if path.exists() else {}
     A, B = _propensity(path, content.get("propensity"), report)
     return Manifest(
-        name=_text(path, content, "name", folder.resolve().name, report),
+        name=_text(path, content, "name", os.fsencode(folder.resolve().name).decode(errors="replace"), report),
         description=_text(path, content, "description", "", report),
         licence=_text(path, content, "licence", "", report),
         A=A,
@@ -98,6 +100,9 @@ def _text(path: Path, content: dict[str, Any], key: str, default: str, report: R
     value = content.get(key, default)
     if not isinstance(value, str):
         report(BadInput(path, f'expected a string as "{key}", found {excerpt(value)}', remedy="put it into quotes"))
+        return default
+    if not storable(value):
+        report(BadInput(path, f'{STORABLE}, found {excerpt(value)} as "{key}"', remedy=MEND_TEXT))
         return default
     return value
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from longtail.data.io.formats import Report, Rows, decoded_line, excerpt, json_object, raw_lines, stop
+from longtail.data.io.formats import Report, Rows, decoded_line, excerpt, json_object, lines, raw_lines, stop
 from longtail.data.sparse import CSR
-from longtail.data.texts import Strings, Texts, TextsCollector
+from longtail.data.texts import MEND_TEXT, Strings, Texts, TextsCollector
 from longtail.errors import BadInput
 from longtail.topk import IntArray
 
@@ -37,8 +37,8 @@ def read_records(
     """
     collector, rows = TextsCollector(fields), None if columns is None else Rows()
     example = '{"title": "..."}' if columns is None else '{"title": "...", "target_ind": [3], "target_rel": [1.0]}'
-    lines = raw_lines(path)
-    while block := list(islice(lines, _BLOCK)):
+    unread = raw_lines(path)
+    while block := list(islice(unread, _BLOCK)):
         if not _added(block, encoding, collector, rows):
             for number, raw in enumerate(block, len(collector) + 1):
                 line = decoded_line(raw, path, number, encoding, report)
@@ -46,16 +46,16 @@ def read_records(
                 for problem in _add(_NOTHING if found is None else found, collector, rows):
                     report(BadInput(path, problem, line=number, remedy=f"write a line like {example}"))
     texts = collector.texts()
-    report_repeats(path, texts.uids, np.arange(1, len(texts) + 1), report)
+    report_texts(path, texts, np.arange(1, len(texts) + 1), report)
     return texts, (rows or Rows()).matrix(path, columns or 0, first_line=1, what="label id", report=report)
 
 
 def _added(block: Sequence[bytes], encoding: str, collector: TextsCollector, rows: Rows | None) -> bool:
     """Whether a block of lines could be added at one go: where anything is odd about one of them, none is added."""
     try:
-        lines = [raw.decode(encoding) for raw in block]
-        found = [_decode(line) for line in lines]
-        if not {line[end:] for line, (_, end) in zip(lines, found, strict=True)} <= _ENDS:
+        said = [raw.decode(encoding) for raw in block]
+        found = [_decode(line) for line in said]
+        if not {line[end:] for line, (_, end) in zip(said, found, strict=True)} <= _ENDS:
             return False
         records = [record for record, _ in found]
         columns = [[text.encode("utf-8", "surrogatepass") for text in _column(records, key)] for key in collector.keys]
@@ -119,7 +119,29 @@ def _integers(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(number, int) and abs(number) < 2**63 for number in value)
 
 
-def report_repeats(path: Path, uids: Strings, numbers: IntArray, report: Report = stop) -> None:
+def report_texts(path: Path, texts: Texts, numbers: IntArray, report: Report = stop) -> None:
+    """Report what may not come in (`longtail.data.texts.storable`), and a uid that was given twice.
+
+    Args:
+        path: where the texts are from.
+        texts: n of them.
+        numbers: (n,) int64, the line of each.
+        report: gets the problems.
+    """
+    for i, problem in texts.unfit():
+        report(BadInput(path, problem, line=int(numbers[i]), remedy=MEND_TEXT))
+    _report_repeats(path, texts.uids, numbers, report)
+
+
+def read_lines(path: Path, encoding: str = "utf-8", report: Report = stop) -> Strings:
+    """The lines of a file as texts; one that may not come in is reported."""
+    strings = Strings.of(lines(path, encoding, report))
+    if found := strings.unfit():
+        report(BadInput(path, found[1], line=found[0] + 1, remedy=MEND_TEXT))
+    return strings
+
+
+def _report_repeats(path: Path, uids: Strings, numbers: IntArray, report: Report) -> None:
     """Report a uid that was given twice.
 
     Args:

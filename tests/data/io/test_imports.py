@@ -159,6 +159,21 @@ BAD_TABLES = {
         'uid,title,labels\n1,"a\nb",[0]\n2,c,[0]\n1,d,[0]\n',
         "t.csv, line 5: uid '1' is that of line 3 too; give",
     ),
+    "NUL in a title": (
+        "t.jsonl",
+        '{"title": "a", "labels": [1]}\n{"title": "b\\u0000", "labels": [1]}\n',
+        r"t.jsonl, line 2: expected text that UTF-8 can hold, without NUL, found 'b\\x00'; take out",
+    ),
+    "a lone surrogate in a title": (
+        "t.jsonl",
+        '{"title": "\\ud800", "labels": [1]}\n',
+        r"t.jsonl, line 1: expected text that UTF-8 can hold, without NUL, found '\\ud800'; take out",
+    ),
+    "a lone surrogate in a label": (
+        "t.jsonl",
+        '{"title": "a", "labels": ["b"]}\n{"title": "a", "labels": ["b", "\\ud800"]}\n',
+        r"t.jsonl, line 2: expected text that UTF-8 can hold, without NUL, found '\\ud800'; take out",
+    ),
     "encoding": (
         "t.csv",
         b"title,labels\np\xe9che,[1]\n",
@@ -186,6 +201,7 @@ BAD_LABELS = {
     ),
     "unknown title": ("title\nx\n", ["y"], None, "t.jsonl, line 1: label 'y' is not one of the 1 titles of l.csv"),
     "no such row": ("title\nx\n", [1], "row", "t.jsonl, line 1: label '1' is not a row from 0 to 0 of l.csv"),
+    "NUL in a label": ("title\nx\0\n", ["x"], None, "l.csv, line 2: .* NUL"),
     "title twice": ("title\nx\ny\nx\n", ["x"], None, "l.csv: title 'x' is that of labels 0 and 2; name labels by"),
     "uid twice": ("uid,title\n7,x\n7,y\n", ["x"], None, "l.csv, line 3: uid '7' is that of line 2 too"),
     "no labels": ("title\n", ["x"], None, "l.csv: holds no record, expected at least 1"),

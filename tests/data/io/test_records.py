@@ -22,7 +22,7 @@ def written(path, lines):
 
 
 def line(i):
-    record = {"uid": f"u{i}", "title": f"naïve \udc80 {i}", "target_ind": [i % 9, (i + 4) % 9][: i % 3]}
+    record = {"uid": f"u{i}", "title": f"naïve 🐟 {i}", "target_ind": [i % 9, (i + 4) % 9][: i % 3]}
     if i % 2:
         record |= {"content": "x" * i, "target_rel": [0.5, 1.0][: i % 3]}
     return json.dumps(record).encode()
