@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +11,10 @@ from typer.testing import CliRunner, Result
 
 from longtail.cli.data import data_app
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.graph import Graph
 from longtail.data.holdout import rows_to_hold_out
 from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Strings
 from longtail.errors import BadInput
 from longtail.testing.planted import planted
 
@@ -35,6 +38,19 @@ def failure(result: Result) -> str:
     assert result.exit_code == 1
     assert isinstance(result.exception, BadInput)
     return str(result.exception)
+
+
+def test_split_writes_nothing_outside_its_folder(run: Run, folder: Path, tmp_path: Path) -> None:
+    copy, below = tmp_path / "copy", tmp_path / "a" / "b"
+    dataset = Dataset.read(folder)
+    nodes = Strings.of(["x"])
+    edges = csr_of_lists([[0]] * len(dataset.train), 1)
+    replace(dataset, graphs={"tree": Graph(nodes, edges, None)}).write(copy)
+    said = json.loads((copy / "dataset.json").read_text())
+    said["graphs"]["../../escaped"] = said["graphs"].pop("tree")
+    (copy / "dataset.json").write_text(json.dumps(said))
+    assert "'../../escaped'" in failure(run("split", copy, "--out", below / "out"))
+    assert not list(tmp_path.rglob("escaped*"))
 
 
 def test_check_prints_warnings_and_succeeds(run: Run, tmp_path: Path) -> None:

@@ -85,6 +85,32 @@ JSON_CASES: dict[str, tuple[Any, ...]] = {
     "dataset.json is a list": (SAID, WHOLE, b"[]", "object & '[]' & write"),
     "dataset.json is not UTF-8": (SAID, WHOLE, b'{"name": "\xea"}', "UTF-8 & 0xea & save"),
     "graph without nodes": (SAID, WHOLE, {"graphs": {"tree": {"train": "x"}}}, "\"tree\" & 'train' & nodes"),
+    "graph file above the folder": (
+        *(SAID, WHOLE, {"graphs": {"tree": {"nodes": "../x.txt", "train": EDGES}}}),
+        '"tree" & below the folder & ../x.txt',
+    ),
+    "graph file that is absolute": (
+        *(SAID, WHOLE, {"graphs": {"tree": {"nodes": NODES, "train": "/etc/hosts"}}}),
+        '"tree" & below the folder & /etc/hosts',
+    ),
+    "NUL in a graph file's name": (
+        *(SAID, WHOLE, {"graphs": {"tree": {"nodes": "a\0b", "label": LABEL_EDGES}}}),
+        "below the folder & a\\x00b",
+    ),
+    "graph file is a number": (
+        *(SAID, WHOLE, {"graphs": {"tree": {"nodes": NODES, "train": EDGES, "label": 5}}}),
+        "below the folder & found '5'",
+    ),
+    "graph whose name leads away": (
+        *(SAID, WHOLE, {"graphs": {"../../escaped": {"nodes": NODES, "train": EDGES}}}),
+        "letters, digits & '../../escaped' & another name",
+    ),
+    "graph with a hidden name": (
+        SAID,
+        WHOLE,
+        {"graphs": {".x": {"nodes": NODES, "train": EDGES}}},
+        "'.x' & another name",
+    ),
     "graphs are a list": (SAID, WHOLE, {"graphs": ["tree"]}, "graph & tree & nodes"),
     "graph file is missing": (EDGES, WHOLE, None, "missing & check"),
     "graph of other rows": (EDGES, WHOLE, "3 3\n0:1\n\n\n", "4 training documents x 3 & found 3 x 3 & ?", (EDGES, 1)),

@@ -144,6 +144,32 @@ def test_what_no_file_can_hold_is_not_written(fruit: Path, tmp_path: Path, key: 
     assert not (tmp_path / "copy").exists()
 
 
+@pytest.mark.parametrize("name", ["../../escaped", "a/b", "", ".hidden", "a\0b", "a\ud800", "a\nb", "x" * 101])
+def test_a_graph_whose_name_is_no_file_name_is_not_written(fruit: Path, tmp_path: Path, name: str) -> None:
+    dataset = Dataset.read(fruit)
+    with pytest.raises(BadInput, match=r"^graphs: expected a name of letters, digits.* found .*; give it another name"):
+        replace(dataset, graphs={name: dataset.graphs["tree"]}).write(tmp_path / "copy" / "deeper")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == []
+
+
+@pytest.mark.parametrize("name", ["tree", "also bought", "größe_2.x-y", "7"])
+def test_a_graph_of_any_other_name_is_written(fruit: Path, tmp_path: Path, name: str) -> None:
+    dataset = Dataset.read(fruit)
+    replace(dataset, graphs={name: dataset.graphs["tree"]}).write(tmp_path / "copy")
+    assert list(Dataset.read(tmp_path / "copy").graphs) == [name]
+
+
+def test_graphs_found_by_their_files_have_names_of_the_same_kind(fruit: Path) -> None:
+    (fruit / "dataset.json").unlink()
+    for name in (".hidden", "a+b"):
+        shutil.copy(fruit / "tree_trn_X_Y.txt", fruit / f"{name}_trn_X_Y.txt")
+        shutil.copy(fruit / "raw_data/tree.raw.txt", fruit / f"raw_data/{name}.raw.txt")
+    with pytest.raises(BadInput, match=r"fruit: expected a name of letters, digits.* found 'a\+b'"):
+        Dataset.read(fruit)
+    (fruit / "a+b_trn_X_Y.txt").unlink()
+    assert list(Dataset.read(fruit).graphs) == ["tree"]
+
+
 def test_writing_leaves_a_folder_alone_that_holds_something(fruit: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in fruit.rglob("*")}
     dataset = Dataset.read(fruit)

@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from longtail.data.graph import Graph
-from longtail.data.io.formats import Report, read_sparse, stop
+from longtail.data.io.formats import Report, excerpt, read_sparse, stop
 from longtail.data.io.records import read_lines
 from longtail.data.io.writing import write_lines, write_sparse
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
+
+_NAME = re.compile(r"\w(?:[\w .-]{0,98}[\w-])?")  # a file, and no way out of its folder
+
+
+def is_path_below(path: str) -> bool:
+    """Whether every part of a path is a name that a file of a data set may have: it leads nowhere out of its folder."""
+    return bool(path) and all(map(_NAME.fullmatch, PurePosixPath(path).parts))
+
+
+def check_name(name: str, where: Path | str, report: Report = stop) -> bool:
+    """Whether a graph's name can be part of the names of its files; what is wrong with another is reported.
+
+    Args:
+        name: of the graph.
+        where: it stands.
+        report: gets the problem.
+    """
+    if _NAME.fullmatch(name):
+        return True
+    problem = f"expected a name of letters, digits and '_ .-' for a graph, at most 100, found {excerpt(name)}"
+    report(BadInput(where, problem, remedy="give it another name"))
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +89,11 @@ def write_graph(folder: Path, name: str, graph: Graph) -> dict[str, str]:
 
     Returns:
         What ``dataset.json`` says of it: the names of its files, relative to the folder.
+
+    Raises:
+        BadInput: its name is none that files may have (`check_name`).
     """
+    check_name(name, "graphs")
     files = {"nodes": f"raw_data/{name}.raw.txt.gz"}
     (folder / "raw_data").mkdir(exist_ok=True)
     write_lines(folder / files["nodes"], (" ".join(text.splitlines()) for text in graph.nodes))

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from longtail.data.io.formats import Report, excerpt, raw_lines, stop
-from longtail.data.io.graphs import GraphFiles
+from longtail.data.io.graphs import GraphFiles, check_name, is_path_below
 from longtail.data.texts import MEND_TEXT, STORABLE, storable
 from longtail.errors import BadInput
 
 NAME = "dataset.json"
+_FILES = ("nodes", "train", "label")  # of a graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
         A=A,
         B=B,
         encoding=_encoding(path, _text(path, content, "encoding", "utf-8", report), report),
-        graphs=_graphs(path, content["graphs"], report) if "graphs" in content else _found_graphs(folder),
+        graphs=_graphs(path, content["graphs"], report) if "graphs" in content else _found_graphs(folder, report),
     )
 
 
@@ -147,23 +148,32 @@ def _graphs(path: Path, given: object, report: Report) -> dict[str, GraphFiles]:
     """The graphs as ``dataset.json`` names their files."""
     graphs = {}
     remedy = 'write {"nodes": FILE, "train": FILE, "label": FILE}, with one of train and label at least'
-    for name, files in given.items() if isinstance(given, dict) else [("", given)]:
+    if not isinstance(given, dict):
+        report(BadInput(path, f"graphs do not name their files, found {excerpt(given)}", remedy=remedy))
+        return {}
+    for name, files in given.items():
+        if not check_name(name, path, report):
+            continue
         pairs = files.items() if isinstance(files, dict) else ()
-        named = {key: path.parent / file for key, file in pairs if isinstance(file, str)}
-        if "nodes" in named and ("train" in named or "label" in named):
-            graphs[name] = GraphFiles(named["nodes"], named.get("train"), named.get("label"))
-        else:
+        named = {key: file for key, file in pairs if key in _FILES and file is not None}
+        if "nodes" not in named or len(named) == 1:
             report(BadInput(path, f'graph "{name}" does not name its files, found {excerpt(files)}', remedy=remedy))
+        elif wrong := [file for file in named.values() if not isinstance(file, str) or not is_path_below(file)]:
+            problem = f'expected paths of files below the folder for graph "{name}", found {excerpt(wrong[0])}'
+            report(BadInput(path, problem, remedy="put the files there, and name them by letters, digits and '_ .-'"))
+        else:
+            found = {key: path.parent / file for key, file in named.items()}
+            graphs[name] = GraphFiles(found["nodes"], found.get("train"), found.get("label"))
     return graphs
 
 
-def _found_graphs(folder: Path) -> dict[str, GraphFiles]:
-    """The graphs of a folder whose ``dataset.json`` names none, by their file names."""
+def _found_graphs(folder: Path, report: Report) -> dict[str, GraphFiles]:
+    """The graphs of a folder whose ``dataset.json`` names none, by their file names; hidden files are none."""
     tails = ("_trn_X_Y.txt", "_lbl_X_Y.txt")
     files = sorted(path.name.removesuffix(".gz") for path in folder.glob("*_X_Y.txt*"))
     graphs = {}
     for name in dict.fromkeys(file.removesuffix(tail) for file in files for tail in tails if file.endswith(tail)):
         nodes = part(folder, f"raw_data/{name}.raw.txt")
-        if nodes is not None:
+        if nodes is not None and not name.startswith(".") and check_name(name, folder, report):
             graphs[name] = GraphFiles(nodes, *(part(folder, f"{name}{tail}") for tail in tails))
     return graphs
