@@ -28,6 +28,10 @@ def serve(
     threads: Annotated[int | None, typer.Option(help="Of the model, in each process.", min=1)] = None,
     queue: Annotated[int, typer.Option(help="Texts that may wait; then 429.", min=1)] = 1024,
     deadline: Annotated[float, typer.Option(help="Seconds that a request may wait; then 503.")] = 2.0,
+    head_timeout: Annotated[
+        float, typer.Option(help="Seconds in which the head of a request must arrive; then it is closed.", min=0.1)
+    ] = 10.0,
+    client_connections: Annotated[int, typer.Option(help="Connections of one address, in each process.", min=1)] = 1000,
     exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
     log_level: Annotated[str, typer.Option(help="debug logs every request.")] = "info",
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
@@ -51,6 +55,8 @@ def serve(
         exact=exact,
         queue=queue,
         deadline=deadline,
+        client_connections=client_connections,
+        head_timeout=head_timeout,
     )
     start(settings, host=host, port=port, workers=workers, level=log_level)
 

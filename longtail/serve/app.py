@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import hmac
 import json
@@ -26,6 +27,7 @@ from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
+from longtail.serve.connections import STATE, Connections
 from longtail.serve.files import read, read_lines
 from longtail.serve.middleware import RequestGuard
 from longtail.serve.service import Predict, Ranked, Service, Settings
@@ -261,12 +263,21 @@ async def _unwritable(_: Request, error: Exception) -> Response:
 
 
 @asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    torch.set_num_threads(app.state.service.settings.threads)
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
+    settings: Settings = app.state.service.settings
+    torch.set_num_threads(settings.threads)
     await app.state.service.start()
+    connections = Connections(
+        limit=settings.connections,
+        of_client=settings.client_connections,
+        head=settings.head_timeout,
+        closed=lambda reason: app.state.metrics.closed.labels(reason).inc(),
+    )
+    watcher = asyncio.create_task(connections.watch())
     gc.collect()
     gc.freeze()  # what a process starts with stays: to look through it again takes a tenth of a second
-    yield
+    yield {STATE: connections}
+    watcher.cancel()
     await app.state.service.stop()
     gc.unfreeze()
 

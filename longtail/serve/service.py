@@ -46,6 +46,9 @@ class Settings:
         body: bytes that the body of a request may have.
         changes: changes of labels that may wait.
         watch: seconds between two looks for a newer model.
+        connections: that a process may have.
+        client_connections: how many of them may be of one address.
+        head_timeout: seconds in which the head of a request must arrive.
     """
 
     run: Path
@@ -58,6 +61,9 @@ class Settings:
     body: int = 4 * 2**20
     changes: int = 64
     watch: float = 1.0
+    connections: int = 2_000
+    client_connections: int = 1_000
+    head_timeout: float = 10.0
 
 
 class Predict(NamedTuple):

@@ -41,6 +41,12 @@ class Metrics:
             registry=self._registry,
         )
         self.changes = Counter("longtail_label_changes", "Labels changed.", ("change",), registry=self._registry)
+        self.closed = Counter(
+            "longtail_connections_closed",
+            "Connections that were closed: their head was late, or they made room for others.",
+            ("reason",),
+            registry=self._registry,
+        )
         self.reloads = Counter("longtail_reloads", "Models opened while serving.", ("result",), registry=self._registry)
 
     def text(self) -> bytes:
