@@ -24,9 +24,10 @@ from longtail.model import load
 from longtail.model.evaluation import DEPTH, must_have_test, rank_test
 from longtail.recipes import RECIPES
 from longtail.report.commands import defaults_of, train_command, typed
-from longtail.report.outcome import Outcome, model_bytes, read_log
+from longtail.report.outcome import Outcome, model_bytes
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
+from longtail.train.log import LOG, read_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,5 +175,5 @@ def outcome(job: Job) -> Outcome:
 
 def reached(folder: Path) -> str:
     """How far a run came that was stopped, as a clause; empty where it has not ended an epoch."""
-    ended = [line for line in read_log(folder) if "terms" in line]
+    ended = [line for line in read_log(folder / LOG) if "terms" in line]
     return f", after epoch {ended[-1]['epoch']} of the stage {ended[-1]['stage']}" if ended else ""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from longtail.files import read_json
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
+from longtail.train.log import LOG, read_log
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +58,9 @@ class Outcome:
             command: that makes it.
             size: of the model's files; looked up if left out.
         """
-        settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        settings = read_json(folder / "run.json", remedy="train the run again", keys=("arguments",))
         size = model_bytes(folder) if size is None else size
-        return cls(tops, milliseconds, size, read_cost(folder / COST), settings, seed, command, read_log(folder))
+        return cls(tops, milliseconds, size, read_cost(folder / COST), settings, seed, command, read_log(folder / LOG))
 
     @property
     def batch(self) -> int | None:
@@ -76,10 +77,3 @@ class Outcome:
 def model_bytes(folder: Path) -> int:
     """The size of the files of a run's model."""
     return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
-
-
-def read_log(folder: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; none where it keeps none."""
-    path = folder / "metrics.jsonl"
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]  # else it was cut off

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
+import math
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
-from longtail.files import write_json
+from longtail.errors import BadInput
+from longtail.files import read_json, write_json
 from longtail.memory import peak_bytes
 
 COST = "cost.json"  # in a run folder
@@ -55,5 +56,16 @@ class Meter:
 
 
 def read_cost(path: Path) -> Cost:
-    """The cost in a file; nothing where there is none."""
-    return Cost(**json.loads(path.read_text(encoding="utf-8"))) if path.exists() else Cost()
+    """The cost in a file; nothing where there is none.
+
+    Raises:
+        BadInput: the file holds something else.
+    """
+    if not path.exists():
+        return Cost()
+    names, remedy = Cost.__slots__, "remove the file; what the run has cost until now is then not counted"
+    said = read_json(path, remedy=remedy, keys=names)
+    for name in names:
+        if type(said[name]) not in (int, float) or not 0 <= said[name] < math.inf:
+            raise BadInput(path, f"expected {name} of at least 0, found {said[name]!r}", remedy=remedy)
+    return Cost(*(said[name] for name in names))

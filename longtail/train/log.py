@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from io import SEEK_END
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from longtail.errors import BadInput
+from longtail.files import replacing
+
+LOG = "metrics.jsonl"  # in a run folder
 
 
 class Log:
@@ -30,23 +36,25 @@ class Log:
 
     def write(self, **fields: Any) -> None:
         """Append one line."""
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(fields) + "\n")
+        if self._path is None:
+            return
+        with self._path.open("ab+") as file:
+            if end := file.seek(0, SEEK_END):
+                file.seek(end - 1)
+                if file.read() != b"\n":  # a crash cut the last line off
+                    file.seek(0)
+                    file.truncate(file.read().rfind(b"\n") + 1)
+            file.write(json.dumps(fields).encode() + b"\n")
 
     def _rewind(self, stage: str, step: int) -> None:
         """Drop the lines of a stage that lie beyond ``step``, where a resumed run starts again."""
-        if self._path is None or not self._path.exists():
+        if self._path is None:
             return
-        kept = []
-        for line in self._path.read_text(encoding="utf-8").splitlines():
-            try:
-                fields = json.loads(line)
-            except json.JSONDecodeError:
-                continue  # the line that a crash cut off
-            if fields.get("stage") != stage or fields.get("step", 0) <= step:
-                kept.append(line)
-        self._path.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        lines = read_log(self._path)
+        kept = [fields for fields in lines if fields.get("stage") != stage or fields.get("step", 0) <= step]
+        if len(kept) < len(lines):
+            with replacing(self._path) as temporary:
+                temporary.write_text("".join(f"{json.dumps(fields)}\n" for fields in kept), encoding="utf-8")
 
     def start(self, stage: str, *, steps: int, done: int) -> None:
         """Begin to show a stage of so many steps, of which some are done."""
@@ -141,6 +149,25 @@ class Log:
         self._sums, self._steps = dict(state["sums"]), state["steps"]
         self._rows, self._pool = state["rows"], state["pool"]
         self._since = time.monotonic() - state["seconds"]
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log, without a last one that a crash cut off; none where there is no such file.
+
+    Raises:
+        BadInput: another line is none of a log. It is refused, not skipped: a report must not lack an epoch in silence.
+    """
+    whole, found = (path.read_bytes() if path.is_file() else b"").rpartition(b"\n")[0], []
+    for number, line in enumerate(whole.split(b"\n") if whole else (), 1):
+        try:
+            fields = json.loads(line)
+        except (ValueError, RecursionError):
+            fields = None
+        if not isinstance(fields, dict) or type(fields.get("step", 0)) is not int:
+            remedy = "remove the line; it says how a stage went, and nothing is trained or ranked by it"
+            raise BadInput(path, f"expected a line of a log, found {line[:40]!r}", remedy=remedy, line=number)
+        found.append(fields)
+    return found
 
 
 def _terms(means: Mapping[str, float]) -> str:

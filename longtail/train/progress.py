@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Mapping
@@ -21,19 +22,33 @@ from longtail.train.log import Log
 SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 _UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
+_ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "recipe": str,
+    "arguments": dict,
+    "hashes": dict,
+    "data": (str, type(None)),
+    "schema": int,
+}
 
 
 def settings_of(run: Path) -> dict[str, Any]:
     """What a run folder's ``run.json`` says.
 
     Raises:
-        BadInput: there is none, or a later version wrote it.
+        BadInput: there is none, or it is not what was written, or a later version wrote it.
     """
     path = run / "run.json"
     if not path.is_file():
         raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one into this folder")
-    settings = read_json(path, remedy="train the run again", keys=("recipe", "arguments", "hashes"))
-    if settings.get("schema", 1) > SCHEMA:
+    remedy = "put the file back as it was, or train the run again"
+    settings = {"data": None, "schema": 1} | read_json(path, remedy=remedy, keys=_ASKED)
+    for name, kinds in _TYPES.items():
+        if not isinstance(settings[name], kinds):
+            raise BadInput(path, f"expected another {name}, found {settings[name]!r}", remedy=remedy)
+    if (found := _sha256(settings)) != settings.pop("sha256", found):  # earlier versions wrote none
+        raise BadInput(path, f"expected another {', '.join(_ASKED)}: SHA-256 {found[:12]}...", remedy=remedy)
+    if settings["schema"] > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
@@ -90,12 +105,12 @@ class Progress:
         self._meter = Meter(self.folder / "cost.json")
         if not path.exists():
             must_be_free(self.folder, besides=_UNCLAIMED)
-            self._settings = {"schema": SCHEMA, **settings}
+            self._settings = {"schema": SCHEMA, **settings, "sha256": _sha256(settings)}
             return
         remove_partial(self.folder)
         found, wanted = settings_of(self.folder), json.loads(json.dumps(settings))
         found["arguments"] = {**json.loads(json.dumps(defaults)), **found["arguments"]}
-        for part in ("recipe", "arguments", "hashes"):
+        for part in _ASKED:
             if found[part] != wanted[part]:
                 problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
                 problem += str(_only(wanted[part], found[part]))
@@ -172,6 +187,12 @@ class Progress:
             checkpoint.unlink(missing_ok=True)
             self.account()
         self._last = time.monotonic()
+
+
+def _sha256(settings: Mapping[str, Any]) -> str:
+    """Of what decides the model."""
+    text = json.dumps({name: settings[name] for name in _ASKED}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _only(one: Any, other: Any) -> Any:

@@ -20,12 +20,13 @@ from longtail.report.examples import MethodRanking, examples
 from longtail.report.figures import graph_curves, noted_of_graphs, training_curves
 from longtail.report.html_page import page, series_of
 from longtail.report.judge import Judge, as_json, differences, judged
-from longtail.report.outcome import Outcome, read_log
+from longtail.report.outcome import Outcome
 from longtail.report.svg import Point, curves, pareto, scatter
 from longtail.report.units import duration, size
 from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
+from longtail.train.log import LOG, read_log
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
@@ -83,7 +84,7 @@ def run_of(folder, judge, label, kinds, seed=0):
     settings = {"arguments": {"batch": 64}, "versions": {"longtail": "1"}}
     milliseconds = dict.fromkeys(kinds, 0.5)
     cost = Cost(seed + 9, 2**27)
-    return label, Outcome(tops, milliseconds, 2**21, cost, settings, 0, "longtail train dpr", read_log(folder))
+    return label, Outcome(tops, milliseconds, 2**21, cost, settings, 0, "longtail train dpr", read_log(folder / LOG))
 
 
 def results_of(runs, dataset, judge, failed=(), stopped=()):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
+from longtail.errors import BadInput
 from longtail.train.cost import Cost, Meter, read_cost
 
 
@@ -29,3 +32,23 @@ def test_what_was_not_written_is_not_counted(tmp_path):
     Meter(path)
     time.sleep(0.05)
     assert Meter(path).write().seconds < before.seconds + 0.05
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        '{"seconds": 3,',
+        "[]",
+        "{}",
+        '{"seconds": "3", "peak_memory": 0, "peak_gpu_memory": 0}',
+        '{"seconds": NaN, "peak_memory": 0, "peak_gpu_memory": 0}',
+        '{"seconds": -1, "peak_memory": 0, "peak_gpu_memory": 0}',
+    ],
+)
+def test_a_broken_cost_is_refused_in_one_line(tmp_path, content):
+    path = tmp_path / "cost.json"
+    path.write_text(content)
+    with pytest.raises(BadInput, match=r"cost\.json: expected .*; remove the file") as refused:
+        read_cost(path)
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,42 @@
+"""The log of a run: what a crash cut off is left out, and what is broken is named."""
+
+from __future__ import annotations
+
+import pytest
+
+from longtail.errors import BadInput
+from longtail.train.log import Log, read_log
+
+
+@pytest.mark.parametrize("cut", [b"{", b'{"stage": "encoder", "ep', b"\xff", b'{"stage": "encoder"}'])
+def test_a_last_line_that_a_crash_cut_off_is_left_out_and_written_over(tmp_path, cut):
+    path = tmp_path / "metrics.jsonl"
+    Log(path).write(stage="encoder", step=1)
+    with path.open("ab") as file:
+        file.write(cut)
+    assert read_log(path) == [{"stage": "encoder", "step": 1}]
+    log = Log(path)
+    log.write(stage="encoder", step=2)
+    log.write(stage="encoder", step=3)
+    assert [line["step"] for line in read_log(path)] == [1, 2, 3]
+    log.passed("encoder", 2)
+    assert [line["step"] for line in read_log(path)] == [1, 2]
+
+
+def test_there_may_be_no_line_at_all(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    assert read_log(path) == []
+    path.write_bytes(b'{"cut')
+    assert read_log(path) == []
+    Log(path).write(plan={})
+    assert path.read_bytes() == b'{"plan": {}}\n'
+
+
+@pytest.mark.parametrize("line", [b"", b'{"stage"', b"[1]", b"\xff", b'{"step": "two"}', b"[" * 100_000])
+def test_a_broken_line_in_the_middle_is_refused_by_its_number(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n' + line + b'\n{"step": 3}\n')
+    with pytest.raises(BadInput, match=r"metrics\.jsonl, line 2: expected a line of a log, found .*; remove the line"):
+        read_log(path)
+    with pytest.raises(BadInput, match="line 2"):
+        Log(path).passed("encoder", 0)

@@ -1,0 +1,66 @@
+"""The settings of a run are those that were written, or are refused in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from longtail.errors import BadInput
+from longtail.train.log import Log
+from longtail.train.progress import Progress, settings_of
+
+SETTINGS = {
+    "recipe": "dpr",
+    "arguments": {"epochs": 30, "fields": ["title"], "learning_rate": None, "weight": 0.1},
+    "data": "/data/news",
+    "hashes": {"targets": "ab12", "documents": "cd34"},
+    "versions": {"longtail": "0.1.0"},
+}
+
+
+@pytest.fixture
+def path(tmp_path):
+    progress = Progress(tmp_path, Log())
+    progress.describe(SETTINGS, {})
+    progress.claim()
+    return tmp_path / "run.json"
+
+
+def what_decides(settings):
+    return {name: settings[name] for name in ("recipe", "arguments", "hashes")}
+
+
+def test_a_byte_that_has_flipped_anywhere_is_refused_or_decides_nothing(path):
+    whole, refused = path.read_bytes(), []
+    for offset in range(len(whole)):
+        for bit in range(8):
+            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1 << bit]) + whole[offset + 1 :])
+            try:
+                assert what_decides(settings_of(path.parent)) == what_decides(SETTINGS), (offset, bit)
+            except BadInput as error:
+                refused.append(str(error))
+    assert len(refused) > 2000
+    assert all(re.fullmatch(rf"{path}: expected [^\n]*; [^\n]*", line) for line in refused)
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, -2])
+def test_settings_that_are_cut_are_refused(path, length):
+    path.write_bytes(path.read_bytes()[:length])
+    with pytest.raises(BadInput, match=r"run\.json: expected JSON, found .*; put the file back"):
+        settings_of(path.parent)
+
+
+def test_the_folder_of_the_data_may_be_another_and_an_option_may_not(path):
+    said = json.loads(path.read_text())
+    path.write_text(json.dumps(said | {"data": "/moved"}))
+    assert settings_of(path.parent) == {"schema": 2, **SETTINGS, "data": "/moved"}
+    path.write_text(json.dumps(said | {"arguments": SETTINGS["arguments"] | {"epochs": 31}}))
+    with pytest.raises(BadInput, match="expected another recipe, arguments, hashes"):
+        settings_of(path.parent)
+
+
+def test_settings_of_earlier_versions_have_no_checksum(path):
+    path.write_text(json.dumps(SETTINGS))
+    assert settings_of(path.parent) == {"schema": 1, **SETTINGS}
