@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -108,6 +109,10 @@ class Progress:
             self._settings = {"schema": SCHEMA, **settings, "sha256": _sha256(settings)}
             return
         remove_partial(self.folder)
+        for path in self.folder.glob(
+            "stages/.tmp??????"
+        ):  # of safetensors, in runs of earlier versions that were killed
+            path.unlink()
         found, wanted = settings_of(self.folder), json.loads(json.dumps(settings))
         found["arguments"] = {**json.loads(json.dumps(defaults)), **found["arguments"]}
         for part in _ASKED:
@@ -144,20 +149,24 @@ class Progress:
         Returns:
             ``{"done": True}`` where the stage is finished (its modules are loaded), else the position of its checkpoint
             (everything is loaded), else an empty dict.
+
+        Raises:
+            BadInput: what it left is not what was written, or not of this stage.
         """
         finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
         if finished is not None and checkpoint is not None and finished.exists():
             checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
-            for name, state in load_state(finished).items():
-                load_module_state(modules[name], state)
+            with _state_in(finished) as saved:
+                for name, module in modules.items():
+                    load_module_state(module, saved[name])
             return {"done": True}
         if checkpoint is not None and checkpoint.exists():
-            saved = load_state(checkpoint)
-            for name, module in modules.items():
-                load_module_state(module, saved["parts"][name])
-            for name, part in {**others, "log": self.log}.items():
-                part.load_state_dict(saved["parts"][name])
-            return dict(saved["position"])
+            with _state_in(checkpoint) as saved:
+                for name, module in modules.items():
+                    load_module_state(module, saved["parts"][name])
+                for name, part in {**others, "log": self.log}.items():
+                    part.load_state_dict(saved["parts"][name])
+                return dict(saved["position"])
         return {}
 
     def checkpoint(
@@ -187,6 +196,17 @@ class Progress:
             checkpoint.unlink(missing_ok=True)
             self.account()
         self._last = time.monotonic()
+
+
+@contextmanager
+def _state_in(path: Path) -> Iterator[dict[str, Any]]:
+    """A saved state, for a block that takes it up."""
+    try:
+        yield load_state(path)
+    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        found = " ".join(str(error).split())[:200]
+        remedy = "remove the file, and resume: what it holds is trained again"
+        raise BadInput(path, f"expected a state of this stage, found another ({found})", remedy=remedy) from error
 
 
 def _sha256(settings: Mapping[str, Any]) -> str:

@@ -113,3 +113,13 @@ def test_a_verb_that_writes_removes_what_killed_processes_left(data, tmp_path, v
             labels.compact()
         labels.close()
     assert not [*run.rglob("*.partial")]
+
+
+def test_what_earlier_versions_left_in_a_killed_run_is_removed(data, tmp_path):
+    recipes.ngame(data, out=tmp_path / "run", **OPTIONS)
+    (tmp_path / "run" / "stages" / ".tmpbYWSTb").write_text("half")
+    recipes.ngame(data, out=tmp_path / "run", **OPTIONS)
+    assert {path.name for path in (tmp_path / "run" / "stages").iterdir()} == {
+        "encoder.safetensors",
+        "classifiers.safetensors",
+    }

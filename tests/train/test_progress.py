@@ -6,8 +6,10 @@ import json
 import re
 
 import pytest
+import torch
 
 from longtail.errors import BadInput
+from longtail.train.checkpoint import save_state
 from longtail.train.log import Log
 from longtail.train.progress import Progress, settings_of
 
@@ -64,3 +66,16 @@ def test_the_folder_of_the_data_may_be_another_and_an_option_may_not(path):
 def test_settings_of_earlier_versions_have_no_checksum(path):
     path.write_text(json.dumps(SETTINGS))
     assert settings_of(path.parent) == {"schema": 1, **SETTINGS}
+
+
+@pytest.mark.parametrize("kind", ["", ".checkpoint"])
+@pytest.mark.parametrize("state", [{}, {"encoder": {"weight": torch.ones(2, 3)}}, {"encoder": {}}, {"encoder": 3}])
+def test_a_state_of_something_else_is_refused(tmp_path, kind, state):
+    whole = state if not kind else {"parts": state, "position": {"epoch": 1, "step": 0}}
+    (tmp_path / "stages").mkdir()
+    save_state(tmp_path / "stages" / f"encoder{kind}.safetensors", whole)
+    with pytest.raises(
+        BadInput, match=rf"encoder{kind}\.safetensors: expected a state of this stage, found"
+    ) as refused:
+        Progress(tmp_path, Log()).restore("encoder", {"encoder": torch.nn.Linear(3, 3)}, {})
+    assert "\n" not in str(refused.value)
