@@ -12,22 +12,14 @@ from typing import NamedTuple, TypeAlias
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
+from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
-from longtail.files import sha256
+from longtail.files import replacing, sha256
+from longtail.model import integrity
+from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked
 from longtail.topk import AnyArray
 
-NAME = "labels.sqlite"
 _BUSY = 30.0  # seconds to wait for another process that writes
-_TABLES = """
-CREATE TABLE IF NOT EXISTS labels (
-    uid TEXT PRIMARY KEY, number INTEGER NOT NULL UNIQUE, text TEXT, examples TEXT NOT NULL, rows BLOB NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS state (
-    only INTEGER PRIMARY KEY CHECK (only = 1), trained TEXT NOT NULL, last INTEGER NOT NULL, folded INTEGER NOT NULL,
-    dropped INTEGER NOT NULL, folder TEXT NOT NULL, numbered INTEGER NOT NULL
-);
-CREATE TABLE IF NOT EXISTS ids (uid TEXT PRIMARY KEY, id INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
-"""
 
 Example = Mapping[str, str]  # a document, by field
 Known: TypeAlias = Callable[[str], "int | None"]  # the stable id of a label by its uid, or None
@@ -73,48 +65,62 @@ class Catalogue:
     """The changes of a run's labels, in ``RUN/labels.sqlite``; any number of processes may read and write it.
 
     A change is one transaction, on the disk (write-ahead log, full synchronisation) before `put` returns. The table
-    ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which has no such table, is
-    brought up to date in place. Not for use by two threads at once.
+    ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which lacks tables or
+    columns, is brought up to date in place. Not for use by two threads at once.
+
+    Every row is checked when the catalogue is opened, and again when it is read (`longtail.model.integrity`).
 
     Args:
-        run: the run folder; the catalogue is made where there is none.
+        run: the run folder; the catalogue is made where there never was one.
 
     Raises:
-        BadInput: the catalogue was made for another model than the run's.
+        BadInput: the catalogue was made for another model than the run's, or is not as it was written.
     """
 
     def __init__(self, run: Path) -> None:
-        self.path = run / NAME
+        integrity.must_be_there(run)
+        self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
+        self._connection = sqlite3.connect(
+            self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
+        )
         try:
-            self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
-            )
             self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
             with self._transaction():
-                for statement in filter(str.strip, _TABLES.split(";")):
-                    self._connection.execute(statement)
-                if "numbered" not in [row[1] for row in self._connection.execute("PRAGMA table_info(state)")]:
-                    self._connection.execute("ALTER TABLE state ADD COLUMN numbered INTEGER NOT NULL DEFAULT 0")
-                self._connection.execute("INSERT OR IGNORE INTO state VALUES (1, ?, 0, 0, 0, 'model', 1)", (trained,))
-        except sqlite3.DatabaseError as error:
-            raise BadInput(
-                self.path, f"expected a catalogue of labels, found {error}", remedy="move it away"
-            ) from error
-        (found,) = self._connection.execute("SELECT trained FROM state").fetchone()
-        if found != trained:
+                integrity.bring_up_to_date(self._connection, self.path, trained)
+                found, last, self._identity = integrity.check(self._connection, self.path)
+            self._must_be_of(run / "model" / "bundle.json", trained, found)
+        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
             self.close()
+            raise BadInput(self.path, f"expected a catalogue of labels, found {error}", remedy=RESTORE) from error
+        except BadInput:
+            self.close()
+            raise
+        integrity.remember(self.path, self._identity, last)
+        self._version = -1
+
+    def _must_be_of(self, card: Path, trained: str, found: str) -> None:
+        """Refuse the changes of another model; or, if that is why it seems to be another, a card that is broken."""
+        if found != trained:
+            read_card(card, remedy="copy the model folder again, whole")
             problem = f"expected changes of this model ({trained[:12]}), found those of another ({found[:12]})"
             raise BadInput(self.path, problem, remedy="move it away, and add its labels to this model")
-        self._version = -1
 
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
 
     @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A transaction that changes rows."""
+        with self._transaction():
+            yield
+            integrity.sign(self._connection, self._delta)
+
+    @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._connection.execute("BEGIN IMMEDIATE")
+        self._delta = 0
         try:
             yield
         except BaseException:
@@ -135,15 +141,20 @@ class Catalogue:
     def since(self, number: int) -> tuple[int, list[Change]]:
         """The number of the last change, and the newest change of each label among those after ``number``."""
         query = """
-            SELECT number, uid, text, examples, rows, COALESCE(id, -1) FROM labels LEFT JOIN ids USING (uid)
-            WHERE number > ? ORDER BY number
+            SELECT labels.uid, number, text, examples, rows, labels.digest, id, ids.digest
+            FROM labels LEFT JOIN ids USING (uid) WHERE number > ? ORDER BY number
         """
-        found = self._connection.execute(query, (number,)).fetchall()
-        changes = [
-            Change(uid, text, json.loads(examples), _arrays(rows), known)
-            for _, uid, text, examples, rows, known in found
-        ]
-        return (found[-1][0] if found else number), changes
+        changes = []
+        for *row, known, digest in self._connection.execute(query, (number,)).fetchall():
+            checked(self.path, row)
+            uid, number, text, examples, rows, _ = row
+            if known is not None:
+                checked(self.path, (uid, known, digest))
+            elif text is not None:
+                raise broken(self.path, f"no id of {uid}")
+            given = -1 if known is None else known
+            changes.append(Change(uid, text, json.loads(examples), _arrays(rows), given))
+        return number, changes
 
     def put(self, changes: Sequence[Change], known: Known = lambda _: None, first: int = 0) -> None:
         """Record changes, all of them or none; they are on the disk when this returns.
@@ -155,17 +166,27 @@ class Catalogue:
             known: gives the id of a label of the model that the changes come on top of, or None.
             first: no label of that model has this id or a higher one.
         """
-        with self._transaction():
+        with self._changing():
             self._number([(change.uid, change.text is not None) for change in changes], known, first)
             (last,) = self._connection.execute("SELECT last FROM state").fetchone()
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?)",
-                [
-                    (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
-                    for number, change in enumerate(changes, last + 1)
-                ],
-            )
+            for number, change in enumerate(changes, last + 1):
+                row = (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
+                self._drop(f"{LABELS} WHERE uid = ?", change.uid)
+                values = (*row, self._counted(*row))
+                self._connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
             self._connection.execute("UPDATE state SET last = ?", (last + len(changes),))
+        integrity.remember(self.path, self._identity, last + len(changes))
+
+    def _counted(self, *row: object) -> str:
+        """The digest of a row that comes, which the end of the transaction counts."""
+        digest = integrity.digest(*row)
+        self._delta ^= int(digest, 16)
+        return digest
+
+    def _drop(self, query: str, value: object) -> None:
+        """Count the rows of a query as gone."""
+        for row in self._connection.execute(query, (value,)).fetchall():
+            self._delta ^= checked(self.path, row)
 
     def number(self, known: Known, first: int) -> None:
         """Give ids to the labels of a catalogue that an earlier version made, in the order of their changes.
@@ -176,13 +197,13 @@ class Catalogue:
         """
         query = "SELECT uid, text IS NOT NULL FROM labels WHERE uid NOT IN (SELECT uid FROM ids) ORDER BY number"
         if missing := self._connection.execute(query).fetchall():
-            with self._transaction():
+            with self._changing():
                 self._number(missing, known, first)
 
     def keep(self, ids: Mapping[str, int]) -> None:
         """Keep the ids of labels that are in no model any more, for the day that they are added again."""
-        with self._transaction():
-            self._connection.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?)", ids.items())
+        with self._changing():
+            self._number([(uid, False) for uid in ids], ids.get, 0)
 
     def _number(self, uids: Iterable[tuple[str, bool]], known: Known, first: int) -> None:
         """Give ids to labels that have none; to those that are removed (not True), only an id that was known."""
@@ -194,7 +215,8 @@ class Catalogue:
                 if given is None and is_there:
                     given, following = following, following + 1
                 if given is not None:
-                    self._connection.execute("INSERT INTO ids VALUES (?, ?)", (uid, given))
+                    row = (uid, given, self._counted(uid, given))
+                    self._connection.execute("INSERT INTO ids VALUES (?, ?, ?)", row)
 
     def fold(self, before: State, number: int, folder: str) -> None:
         """From now on changes come on top of the model in ``folder``, which holds those up to ``number``.
@@ -204,13 +226,19 @@ class Catalogue:
         Raises:
             LongtailError: somebody else has folded since ``before`` was read.
         """
-        with self._transaction():
+        with self._changing():
             if self.state().folder != before.folder:
                 raise LongtailError("another process has compacted the labels meanwhile; nothing is left to do")
+            self._drop(f"{LABELS} WHERE number <= ?", before.folded)
             self._connection.execute("DELETE FROM labels WHERE number <= ?", (before.folded,))
             self._connection.execute(
                 "UPDATE state SET folded = ?, dropped = ?, folder = ?, numbered = 1", (number, before.folded, folder)
             )
+
+    def back_up(self) -> None:
+        """Write a copy of the catalogue beside it, whole or not at all."""
+        with replacing(self.path.with_name(BACKUP)) as temporary:
+            self._connection.execute("VACUUM INTO ?", (str(temporary),))
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:

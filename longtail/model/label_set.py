@@ -17,8 +17,9 @@ from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
 from longtail.model.base import Model
-from longtail.model.catalogue import NAME, Catalogue, Change, Example, State
+from longtail.model.catalogue import Catalogue, Change, Example, State
 from longtail.model.ensemble import open_model
+from longtail.model.integrity import NAME, must_be_there
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.search import build_index, open_index
@@ -68,6 +69,7 @@ class LabelSet:
             raise BadInput(
                 self.run / "model", "expected a trained model, found none", remedy="train one into this run folder"
             )
+        must_be_there(self.run)
         self._path = str(self.run / NAME)
         self._reader: Catalogue | None = None
         self._made_writer: Catalogue | None = None
@@ -135,6 +137,7 @@ class LabelSet:
             assert isinstance(index, Approximate)
             _index(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
         self._writer.fold(before, snapshot.number, folder.name)
+        self._writer.back_up()
         for old in self.run.glob("model-*"):
             if old.name not in (folder.name, before.folder):
                 with suppress(OSError):  # Windows keeps what another process has mapped
@@ -205,6 +208,7 @@ class LabelSet:
 
 def changes_made(run: Path) -> int:
     """How many changes the labels of a run have seen since it was trained."""
+    must_be_there(run)
     if not (run / NAME).is_file():
         return 0
     catalogue = Catalogue(run)

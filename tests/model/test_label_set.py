@@ -13,7 +13,8 @@ from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.errors import BadInput, LongtailError
 from longtail.model import LabelSet, load
-from longtail.model.catalogue import NAME, Catalogue, Change
+from longtail.model.catalogue import Catalogue, Change
+from longtail.model.integrity import NAME
 from longtail.model.label_set import NewLabel, fingerprint
 
 

@@ -12,7 +12,8 @@ from safetensors.numpy import load_file, save_file
 from longtail.data.texts import Texts
 from longtail.files import hashes, write_json
 from longtail.model import LabelSet, load
-from longtail.model.catalogue import NAME, Catalogue, Change
+from longtail.model.catalogue import Catalogue, Change
+from longtail.model.integrity import KNOWN, NAME
 from longtail.model.label_set import NewLabel
 from longtail.model.uids import with_uids
 
@@ -30,6 +31,7 @@ def as_an_earlier_version_left_it(run):
     connection.executescript(
         f"""
         DROP TABLE ids;
+        ALTER TABLE labels DROP COLUMN digest;
         ALTER TABLE state RENAME TO new;
         CREATE TABLE state ({columns}, dropped INTEGER NOT NULL, folder TEXT NOT NULL);
         INSERT INTO state SELECT only, trained, last, folded, dropped, folder FROM new;
@@ -37,6 +39,7 @@ def as_an_earlier_version_left_it(run):
         """
     )
     connection.close()
+    (run / KNOWN).unlink()
     for folder in run.glob("model-*"):
         arrays = {name: array for name, array in load_file(folder / "labels.safetensors").items() if name != "ids"}
         save_file(arrays, folder / "labels.safetensors")

@@ -1,0 +1,175 @@
+"""Any byte of a catalogue may be wrong, or all of it gone: the changes are the same, or it is refused in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+
+from longtail import Dataset, recipes
+from longtail.errors import BadInput
+from longtail.model import LabelSet, load
+from longtail.model.label_set import NewLabel, changes_made
+
+EVERY = 64  # bytes
+NAME, KNOWN, BACKUP = "labels.sqlite", "labels.json", "labels.backup.sqlite"
+DATA = Dataset.from_texts(["red shoes", "oak table", "hat"], [[0], [1], [2]], ["footwear", "furniture", "headwear"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run with changes: two folders, the log of writes merged into the catalogue, and as a crash left it."""
+    run = tmp_path_factory.mktemp("catalogue") / "closed"
+    recipes.dpr(DATA, out=run, epochs=1, width=8, device="cpu")
+    label_set = LabelSet(run, device="cpu")
+    uids = list(label_set.snapshot.base.labels.uids)
+    for i in range(12):
+        label_set.add([NewLabel(f"n{i}", f"new {i}", [{"title": "an example"}])])
+    label_set.remove([uids[0], "n3"])
+    label_set.add([NewLabel("n4", "another text")])
+    crashed = shutil.copytree(run, run.with_name("crashed"))
+    label_set.close()
+    assert (crashed / f"{NAME}-wal").stat().st_size
+    assert not (run / f"{NAME}-wal").exists()
+    return run, crashed
+
+
+def changes(run):
+    """Everything that a run says of its changes."""
+    label_set = LabelSet(run, device="cpu")
+    try:
+        said = [(c.uid, c.text, list(c.examples), c.id, str(c.rows)) for c in label_set.changes()]
+        return said, label_set.model.predict(["red table"], 100), label_set.state
+    finally:
+        label_set.close()
+
+
+def outcome(run, content, expected):
+    """What becomes of a run whose files beside the model have some content."""
+    for path in run.glob("labels.*"):
+        path.unlink()
+    for name, data in content.items():
+        (run / name).write_bytes(data)
+    try:
+        found = changes(run)
+    except BadInput as error:
+        return "refused" if "\n" not in str(error) else str(error)
+    return "same" if found == expected else "another answer"
+
+
+def content_of(run):
+    return {path.name: path.read_bytes() for path in run.glob("labels.*") if not path.name.endswith("-shm")}
+
+
+@pytest.mark.parametrize(("which", "every"), [(0, EVERY), (1, 8 * EVERY + 8)], ids=["closed", "crashed"])
+def test_a_flipped_byte_is_refused_or_changes_nothing(whole, tmp_path, which, every):
+    run, expected = shutil.copytree(whole[which], tmp_path / "run"), changes(whole[0])
+    content, counts = content_of(run), {"refused": 0, "same": 0}
+    assert outcome(run, content, expected) == "same"
+    for name, data in content.items():
+        for at in range(0, len(data), every):
+            changed = bytearray(data)
+            changed[at] ^= 1 << at // every % 8
+            said = outcome(run, content | {name: bytes(changed)}, expected)
+            assert said in counts, (name, at, said)
+            counts[said] += 1
+    assert outcome(run, content, expected) == "same"
+    print(counts)
+
+
+@pytest.mark.parametrize("left", [None, 0, 1, 2])
+def test_a_catalogue_that_is_gone_emptied_or_cut_is_refused(whole, tmp_path, left):
+    run, expected = shutil.copytree(whole[0], tmp_path / "run"), changes(whole[0])
+    content = content_of(run)
+    changed = {name: data[: len(data) * (left or 0) // 3] if name == NAME else data for name, data in content.items()}
+    if left is None:
+        del changed[NAME]
+    assert outcome(run, changed, expected) == "refused"
+    assert outcome(run, changed, expected) == "refused"  # to look at it did not make a new one
+    for made in (changes_made, load):
+        with pytest.raises(BadInput, match=f"{NAME}: .*; copy {BACKUP}, .* to {NAME} and remove {KNOWN}"):
+            made(run)
+    known = {**content, KNOWN: content[KNOWN][: len(content[KNOWN]) * (left or 0) // 3]}
+    assert outcome(run, known, expected) == "refused"
+    del known[KNOWN]
+    assert outcome(run, known, expected) == "same"
+
+
+def test_a_log_of_writes_that_is_gone_is_refused(whole, tmp_path):
+    run, expected = shutil.copytree(whole[1], tmp_path / "run"), changes(whole[0])
+    content = content_of(run)
+    del content[f"{NAME}-wal"]
+    assert outcome(run, content, expected) == "refused"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE labels SET text = 'other' WHERE uid = 'n1'",
+        "UPDATE labels SET number = 100 WHERE uid = 'n1'",
+        "UPDATE labels SET examples = '[]' WHERE uid = 'n1'",
+        "UPDATE labels SET rows = zeroblob(8) WHERE uid = 'n1'",
+        "UPDATE ids SET id = 99 WHERE uid = 'n1'",
+        "DELETE FROM labels WHERE uid = 'n1'",
+        "DELETE FROM ids WHERE uid = 'n1'",
+        "DELETE FROM state",
+        "UPDATE state SET folded = 3",
+        "UPDATE state SET folder = 'model-000000003'",
+        "UPDATE state SET identity = ''",
+        "DROP TABLE ids",
+    ],
+)
+def test_a_row_that_is_not_as_it_was_written_is_refused(whole, tmp_path, statement):
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    connection = sqlite3.connect(run / NAME)
+    connection.execute(statement)
+    connection.commit()
+    connection.close()
+    with pytest.raises(BadInput, match=f"{NAME}: expected .*; copy {BACKUP}"):
+        LabelSet(run, device="cpu")
+
+
+def test_a_change_of_a_row_while_it_is_served_is_refused(whole, tmp_path):
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    served = LabelSet(run, device="cpu")
+    connection = sqlite3.connect(run / NAME)
+    connection.execute("UPDATE labels SET text = 'other', number = 100 WHERE uid = 'n1'")
+    connection.commit()
+    with pytest.raises(BadInput, match="expected a row with the digest"):
+        served.refresh()
+    connection.close()
+    served.close()
+
+
+def test_the_copy_of_the_last_compaction_restores_a_run(whole, tmp_path):
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    label_set = LabelSet(run, device="cpu")
+    label_set.compact()
+    label_set.close()
+    expected = changes(run)
+    label_set = LabelSet(run, device="cpu")
+    label_set.add([NewLabel("later", "text")])
+    label_set.close()
+    (run / NAME).write_bytes(b"")
+    with pytest.raises(BadInput, match="found none"):
+        LabelSet(run, device="cpu")
+    shutil.copy(run / BACKUP, run / NAME)
+    with pytest.raises(BadInput, match="found one of 15 changes, where 16 were made"):
+        LabelSet(run, device="cpu")
+    (run / KNOWN).unlink()
+    assert changes(run) == expected
+
+
+def test_a_broken_card_is_not_taken_for_another_model(whole, tmp_path):
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    card = run / "model" / "bundle.json"
+    card.write_text(card.read_text().replace('"dpr"', '"dqr"'))
+    with pytest.raises(BadInput, match=r"bundle\.json: expected the digest"):
+        LabelSet(run, device="cpu")
+
+
+def test_the_run_knows_how_many_changes_there_are(whole):
+    said = json.loads((whole[0] / KNOWN).read_text())
+    assert said["last"] == changes_made(whole[0]) == 15
