@@ -1,4 +1,4 @@
-"""Files and folders that are there whole or not at all, and are known again by their checksums."""
+"""Files and folders that are there whole or not at all, and are known again by their hashes."""
 
 from __future__ import annotations
 
@@ -8,27 +8,22 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from safetensors import SafetensorError
 
 from longtail.errors import BadInput, NotWritten
-from longtail.topk import AnyArray
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
-CHECKSUMS = "checksums.json"  # in a folder of arrays
 Kept = TypeVar("Kept")
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
 _WINDOWS = os.name == "nt"
 _QUERY = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION of Windows
 _HOST = platform.node().replace(".", "-").replace("@", "-")
 _in_use: set[Path] = set()  # by this process
-_HEADER = 2**24  # bytes that the header of a .safetensors file may have
-_TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
 
 @contextmanager
@@ -224,36 +219,6 @@ def check_hashes(folder: Path, expected: Mapping[str, str], *, remedy: str = "co
             raise BadInput(path, f"expected SHA-256 {hash_then[:12]}..., found {found[:12]}", remedy=remedy)
 
 
-def save_arrays(folder: Path, arrays: Mapping[str, AnyArray]) -> None:
-    """Write arrays as ``.npy`` files, and their checksums, into a new folder, which appears whole or not at all."""
-    with new_folder(folder) as path:
-        for name, array in arrays.items():
-            np.save(path / f"{name}.npy", array)
-        write_json(path / CHECKSUMS, hashes(path, card=CHECKSUMS))
-
-
-def load_arrays(folder: Path, names: Sequence[str], *, mapped: bool = False) -> list[AnyArray]:
-    """The arrays that `save_arrays` wrote. Those of earlier versions have no checksums, and are read without.
-
-    Args:
-        folder: which they are in.
-        names: of the arrays.
-        mapped: whether to map the files, read-only, and not to read them.
-
-    Raises:
-        BadInput: one is missing, or is not what was written.
-    """
-    files = [f"{name}.npy" for name in names]
-    remedy = f"remove {folder}; it is then made again"
-    if (folder / CHECKSUMS).exists():
-        checksums = read_json(folder / CHECKSUMS, remedy=remedy, keys=files)
-        check_hashes(folder, {file: checksums[file] for file in files}, remedy=remedy)
-    try:
-        return [np.load(folder / file, mmap_mode="r" if mapped else None) for file in files]
-    except (OSError, ValueError, EOFError) as error:
-        raise BadInput(folder, f"expected {', '.join(files)}, found {error}", remedy=remedy) from error
-
-
 def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -> Kept:
     """What a cache keeps in a folder that is named by content: saved where it is not there, or not whole, and loaded.
 
@@ -274,30 +239,6 @@ def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -
         if not folder.is_dir():  # else another process was first, and its content is the same
             raise
     return load(folder)
-
-
-def map_arrays(path: Path) -> dict[str, AnyArray]:
-    """The arrays of a .safetensors file by name, memory-mapped and read-only.
-
-    The format: the length of a header (8 bytes, little-endian), the header (JSON: type, shape and place of each array),
-    the arrays one after the other.
-
-    Raises:
-        BadInput: the file is not in the format, or holds another type than float32, float64 and int64.
-    """
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(min(length, _HEADER)))
-        blob = np.memmap(path, np.uint8, "r", offset=8 + length)
-        header.pop("__metadata__", None)
-        return {
-            name: blob[slice(*entry["data_offsets"])].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
-            for name, entry in header.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        problem = f"expected arrays in the safetensors format, found none ({type(error).__name__})"
-        raise BadInput(path, problem, remedy="copy the file again, whole") from error
 
 
 def _sync(path: Path) -> None:

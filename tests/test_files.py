@@ -15,8 +15,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from longtail import files
+from longtail.arrays import map_arrays
 from longtail.errors import BadInput, NotWritten
-from longtail.files import hashes, map_arrays, new_folder, read_json, remove_partial, replacing, sha256, write_json
+from longtail.files import hashes, new_folder, read_json, remove_partial, replacing, sha256, write_json
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from longtail.arrays import load_arrays, remade, save_arrays
 from longtail.errors import BadInput
-from longtail.files import load_arrays, save_arrays
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 CSR: TypeAlias = sparse.csr_array
+_ARRAYS = ("data", "indices", "indptr", "shape")  # of a saved matrix
 _OPERATIONS = 2**24  # of one block of rows; the product of as many takes at most 200 MB
 
 
@@ -179,8 +180,7 @@ def heaviest(matrix: CSR, k: int) -> CSR:
 
 def save_csr(matrix: CSR, folder: Path) -> None:
     """Write a matrix into a new folder, which appears whole or not at all."""
-    arrays = {name: getattr(matrix, name) for name in ("data", "indices", "indptr")}
-    save_arrays(folder, arrays | {"shape": np.array(matrix.shape)})
+    save_arrays(folder, {name: np.asarray(getattr(matrix, name)) for name in _ARRAYS})
 
 
 def load_csr(folder: Path) -> CSR:
@@ -189,5 +189,8 @@ def load_csr(folder: Path) -> CSR:
     Raises:
         BadInput: it is not what was saved.
     """
-    *arrays, shape = load_arrays(folder, ("data", "indices", "indptr", "shape"))
-    return CSR(tuple(arrays), shape=tuple(shape.tolist()))
+    *arrays, shape = load_arrays(folder, _ARRAYS)
+    try:
+        return CSR(tuple(arrays), shape=tuple(shape.tolist()))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise BadInput(folder, f"expected a matrix, found none ({error})", remedy=remade(folder)) from error

@@ -12,10 +12,11 @@ import torch
 from safetensors.numpy import save_file
 
 from longtail import cards
+from longtail.arrays import map_arrays
 from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.files import map_arrays, new_folder
+from longtail.files import new_folder
 from longtail.model.base import Model
 from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
 from longtail.model.uids import with_uids

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+from longtail.arrays import map_arrays
 from longtail.cards import write_card
 from longtail.data.texts import Texts
-from longtail.files import map_arrays, new_folder
+from longtail.files import new_folder
 from longtail.model.base import Model
 from longtail.model.bundle import CARD, FORMAT, Bundle, read_card
 from longtail.model.scorers import Scorer, fused

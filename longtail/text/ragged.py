@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from longtail.arrays import load_arrays, save_arrays
 from longtail.data.sparse import gather
-from longtail.files import load_arrays, save_arrays
 from longtail.topk import FloatArray, IntArray
 
 

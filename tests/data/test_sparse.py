@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from longtail.data.sparse import CSR, csr, csr_of_lists, digest, gather, heaviest, row_of_entry, stacked
+from longtail.data.sparse import (
+    CSR,
+    csr,
+    csr_of_lists,
+    digest,
+    gather,
+    heaviest,
+    load_csr,
+    row_of_entry,
+    save_csr,
+    stacked,
+)
+from longtail.errors import BadInput
 
 
 def matrix(seed: int, shape: tuple[int, int] = (13, 7)) -> CSR:
@@ -100,3 +115,40 @@ def test_the_heaviest_entries_of_each_row(k: int) -> None:
         expected = np.zeros_like(row)
         expected[order] = row[order]
         np.testing.assert_array_equal(kept, expected)
+
+
+def test_a_saved_matrix_is_the_same_or_is_refused(tmp_path: Path) -> None:
+    matrix, draw = csr_of_lists([[0, 2], [], [1]], 4), random.Random(0)
+    matrix.data[:] = [0.5, 2, 3]
+    save_csr(matrix, tmp_path / "m")
+    assert digest(load_csr(tmp_path / "m")) == digest(matrix)
+    for file in sorted((tmp_path / "m").iterdir()):
+        raw = file.read_bytes()
+        for at in range(len(raw)):
+            flipped = bytes([raw[at] ^ 1 << draw.randrange(8)])
+            for broken in (raw[:at], raw[:at] + flipped + raw[at + 1 :]):
+                file.write_bytes(broken)
+                try:
+                    assert digest(load_csr(tmp_path / "m")) == digest(matrix)
+                except BadInput as refused:
+                    assert len(str(refused).splitlines()) == 1  # noqa: PT017
+        file.write_bytes(raw)
+
+
+def test_a_matrix_that_was_saved_without_hashes_is_read(tmp_path: Path) -> None:
+    matrix = csr_of_lists([[0, 2], [], [1]], 4)
+    save_csr(matrix, tmp_path / "m")
+    (tmp_path / "m" / "checksums.json").unlink(missing_ok=True)
+    assert digest(load_csr(tmp_path / "m")) == digest(matrix)
+
+
+@pytest.mark.parametrize("name", ["data", "indices", "indptr", "shape"])
+def test_a_matrix_without_hashes_that_is_none_is_refused(tmp_path: Path, name: str) -> None:
+    save_csr(csr_of_lists([[0, 2], [], [1]], 4), tmp_path / "m")
+    (tmp_path / "m" / "checksums.json").unlink(missing_ok=True)
+    for content in (b"", b"\x93NUMPY", b"\x93NUMPY\1\0\4\0{'(\n"):
+        (tmp_path / "m" / f"{name}.npy").write_bytes(content)
+        with pytest.raises(
+            BadInput, match=r"expected an array of numbers, found none .*; remove the folder, it is made"
+        ):
+            load_csr(tmp_path / "m")

@@ -6,6 +6,7 @@ import codecs
 import gzip
 import io
 import json
+import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ Report: TypeAlias = Callable[[BadInput], None]
 """What to do with a problem that reading can go on after: raise it (`stop`), or note it."""
 Parse: TypeAlias = Callable[[str], tuple[list[int], list[float] | None]]
 
+_SIZE = re.compile("[0-9]{1,18}")  # of a matrix: it fits 64 bits
 CUT_AGAIN = "write or download the file again"
 
 
@@ -238,7 +240,7 @@ def _added(rows: Rows, parse: Parse, line: str) -> bool:
 def _header(path: Path, line: str | None, sizes: Sequence[int]) -> list[int]:
     """The numbers of a header."""
     found = [] if line is None else line.split()
-    if len(found) in sizes and all(number.isascii() and number.isdigit() for number in found):
+    if len(found) in sizes and all(map(_SIZE.fullmatch, found)):
         return [int(number) for number in found]
     problem = "the file is empty" if line is None else f"found {excerpt(line)}"
     expected = "points features labels" if sizes == (3,) else "rows columns"

@@ -167,7 +167,8 @@ class _Wrong(Exception):
 
 
 def _missing(record: Fields, column: str, what: str) -> _Wrong:
-    problem = f'there is no column "{column}", the columns are: {", ".join(record)}'
+    columns = ", ".join(name if name.isprintable() else excerpt(name) for name in record)
+    problem = f'there is no column "{column}", the columns are: {columns}'
     return _Wrong(problem, f"name the column of the {what} with --{what}-column")
 
 
@@ -203,7 +204,7 @@ def _entries(cell: object, separator: str | None) -> list[str]:
 def _json_list(cell: str) -> list[object]:
     try:
         entries = json.loads(cell)
-    except ValueError:
+    except (ValueError, RecursionError):
         entries = None
     if isinstance(entries, list):
         return entries

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -91,6 +91,9 @@ def _content(path: Path, report: Report) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         report(BadInput(path, f"is not UTF-8 ({error})", remedy="save it as UTF-8"))
         return {}
+    except (ValueError, RecursionError) as error:  # a number of too many digits, or too deep
+        report(BadInput(path, f"is not JSON that can be read ({error})", remedy="mend or remove the file"))
+        return {}
     if not isinstance(content, dict):
         report(BadInput(path, f"expected a JSON object, found {excerpt(content)}", remedy='write {"name": ...}'))
         return {}
@@ -121,7 +124,7 @@ def _propensity(path: Path, value: object, report: Report) -> tuple[float | None
             )
             return None, None
         number = value[key]
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number <= sys.float_info.max:
             problem = f"expected a number >= 0 as propensity constant {key}, found {excerpt(number)}"
             report(BadInput(path, problem, remedy=remedy))
             return None, None
@@ -130,9 +133,9 @@ def _propensity(path: Path, value: object, report: Report) -> tuple[float | None
 
 
 def is_encoding(name: str) -> bool:
-    """Whether a text encoding is known, in which lines and ASCII are what they are in ASCII."""
+    """Whether a text encoding is known in which lines and ASCII are as in ASCII, and which reads on after an error."""
     try:
-        return b'{"a": 10}\n'.decode(name) == '{"a": 10}\n'
+        return name.isprintable() and b'{"a": 10}\n'.decode(name, "replace") == '{"a": 10}\n'
     except (LookupError, ValueError):
         return False
 
@@ -140,7 +143,7 @@ def is_encoding(name: str) -> bool:
 def _encoding(path: Path, name: str, report: Report) -> str:
     if is_encoding(name):
         return name
-    report(BadInput(path, f'unknown encoding "{name}"', remedy='use "utf-8" (the default) or "latin-1"'))
+    report(BadInput(path, f"unknown encoding {json.dumps(name)}", remedy='use "utf-8" (the default) or "latin-1"'))
     return "utf-8"
 
 

@@ -123,6 +123,15 @@ BAD_TABLES = {
         HEAD + "a,x;y\n",
         "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* separator ';'",
     ),
+    "a list that is too deep": (
+        *("t.csv", HEAD + f"a,{'[' * 100_000}\n"),
+        "t.csv, line 2: expected a JSON list of labels, found '\\[\\[.*; write one",
+    ),
+    "a column that is no text": (
+        "t.jsonl",
+        '{"\\ud800": 1, "a\\nb": 2, "c": 3}\n',
+        r"""t.jsonl, line 1: there is no column "title", the columns are: '\\ud800', 'a\\nb', c; name""",
+    ),
     "half a list": ("t.csv", HEAD + 'a,"[1, 2"\n', r"t.csv, line 2: expected a JSON list of labels, found '\[1, 2'"),
     "object": (
         "t.jsonl",

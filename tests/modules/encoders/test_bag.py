@@ -87,6 +87,19 @@ def test_no_known_word_changes_nothing(tmp_path: Path) -> None:
     assert torch.equal(model.table.weight, before)
 
 
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"text"], ids=["empty", "cut", "text"])
+def test_static_vectors_that_are_none_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = static(tmp_path, "red\n", np.ones((1, 2), np.float32))
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=r"\.npy: expected an array of numbers, found .*; write"):
+        encoder(width=2).start_from(path)
+
+
+def test_static_vectors_of_text_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="expected an array of numbers, found one of <U1; write"):
+        encoder(width=2).start_from(static(tmp_path, "red\n", np.array([["a", "b"]])))
+
+
 def test_static_vectors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     model = encoder(width=2)
     with pytest.raises(BadInput, match=r"expected \(2, 2\).*found \(2, 3\)"):
