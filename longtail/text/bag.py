@@ -227,9 +227,8 @@ class BagTokenizer:
     @classmethod
     def load(cls, folder: Path) -> BagTokenizer:
         """Read what `save` wrote."""
-        state = read_json(
-            folder / "bag.json", remedy="copy the model folder again, whole", keys=["ngram", "features", "idf"]
-        )
+        keys = ("features", "idf", "ngram")
+        state = read_json(folder / "bag.json", keys=keys, remedy="copy the model folder again, whole")
         return cls(tuple(state["features"]), np.asarray(state["idf"], np.float32), int(state["ngram"]))
 
 

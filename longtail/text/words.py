@@ -92,7 +92,6 @@ class WordTokenizer:
     @classmethod
     def load(cls, folder: Path) -> WordTokenizer:
         """Read what `save` wrote."""
-        state = read_json(
-            folder / "words.json", remedy="copy the model folder again, whole", keys=["max_length", "words"]
-        )
+        keys = ("words", "max_length")
+        state = read_json(folder / "words.json", keys=keys, remedy="copy the model folder again, whole")
         return cls(tuple(state["words"]), int(state["max_length"]))

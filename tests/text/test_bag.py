@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from longtail.errors import BadInput
 from longtail.text import bag
 from longtail.text.bag import BagTokenizer, character_ngrams, words_of
 from longtail.text.ragged import Ragged
@@ -225,3 +226,10 @@ def test_batch_of_a_table_on_disk_without_a_known_feature(tmp_path: Path) -> Non
     tokens = tokenizer.batch(Ragged.load(tmp_path / "table"), np.array([0, 1]))
     assert tokens.offsets.tolist() == [0, 0, 0]
     assert [tensor.tolist() for tensor in tokens.by_feature()] == [[], [0], [], []]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"], ids=["empty", "cut", "a list", "without keys"])
+def test_a_broken_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "bag.json").write_text(content)
+    with pytest.raises(BadInput, match=r"bag\.json: expected .*; copy the folder again, whole$"):
+        BagTokenizer.load(tmp_path)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from longtail.errors import BadInput
 from longtail.text import bag
 from longtail.text.bag import words_of
 from longtail.text.words import WordTokenizer
@@ -87,3 +88,10 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
         WordTokenizer.fit(TEXTS, limit=3).fingerprint,
     }
     assert len(prints) == 3
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}"], ids=["empty", "cut", "a list", "without keys"])
+def test_a_broken_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / "words.json").write_text(content)
+    with pytest.raises(BadInput, match=r"words\.json: expected .*; copy the folder again, whole$"):
+        WordTokenizer.load(tmp_path)

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.data.texts import Texts
+from longtail.errors import BadInput
 from longtail.files import replacing
 
 
@@ -62,7 +63,15 @@ def write_labels(path: Path, labels: Texts) -> None:
 
 
 def read_labels(path: Path) -> Texts:
-    """Read what `write_labels` wrote."""
-    with path.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    return Texts.of([row["text"] for row in rows], uids=[row["uid"] for row in rows])
+    """Read what `write_labels` wrote.
+
+    Raises:
+        BadInput: there is no such file, or it holds something else.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        return Texts.of([row["text"] for row in rows], uids=[row["uid"] for row in rows])
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        problem = f"expected labels with uid and text, found {type(error).__name__} ({error})"
+        raise BadInput(path, problem, remedy="copy the folder again, whole") from error
