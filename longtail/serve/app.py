@@ -265,7 +265,6 @@ async def _unwritable(_: Request, error: Exception) -> Response:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
     settings: Settings = app.state.service.settings
-    torch.set_num_threads(settings.threads)
     await app.state.service.start()
     connections = Connections(
         limit=settings.connections,
@@ -283,7 +282,12 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
 
 
 def application(settings: Settings) -> ASGIApp:
-    """The server's application; the token comes from the environment variable ``LONGTAIL_TOKEN``."""
+    """The server's application, its run opened; the environment variable ``LONGTAIL_TOKEN`` holds the token.
+
+    Raises:
+        LongtailError: the run cannot be opened.
+    """
+    torch.set_num_threads(settings.threads)
     app = FastAPI(
         title="longtail",
         version=longtail.__version__,

@@ -119,10 +119,17 @@ class Service:
     Args:
         settings: how.
         metrics: are told.
+
+    Raises:
+        LongtailError: the run cannot be opened.
+
+    Attributes:
+        label_set: the run that answers.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.settings, self._metrics = settings, metrics
+        self.label_set, self._opened = self._open()
         self._batcher: Batcher[Job, Any] = Batcher(
             self._work,
             batch=settings.batch,
@@ -132,23 +139,14 @@ class Service:
         )
         self._changer, self._changing = ThreadPoolExecutor(1, "changes"), 0
         self._watcher: asyncio.Task[None] | None = None
-        self._label_set: LabelSet | None = None
-        self._opened: tuple[object, ...] = ()
 
     @property
     def ready(self) -> bool:
         """Whether there is a model that answers."""
-        return self._label_set is not None and self._watcher is not None and not self._watcher.done()
-
-    @property
-    def label_set(self) -> LabelSet:
-        """The run that answers."""
-        assert self._label_set is not None, "the service has not started"
-        return self._label_set
+        return self._watcher is not None and not self._watcher.done()
 
     async def start(self) -> None:
-        """Open the run, and watch for a newer one from then on."""
-        self._label_set, self._opened = await asyncio.to_thread(self._open)
+        """Watch for a newer run from now on."""
         first = self.label_set.snapshot.segments[0]
         self._watcher = asyncio.create_task(self._watch())
         if len(first) >= EXACT_BELOW and not first.indexes and not self.settings.exact:
@@ -162,8 +160,7 @@ class Service:
                 await self._watcher
         await asyncio.to_thread(self._changer.shutdown)
         await asyncio.to_thread(self._batcher.close)
-        if self._label_set is not None:
-            self._label_set.close()
+        self.label_set.close()
 
     async def predict(self, request: Predict) -> Ranked:
         """Rank labels, together with what else waits."""
@@ -256,12 +253,12 @@ class Service:
         old = self.label_set
 
         def take_over(_: Snapshot) -> None:
-            self._label_set, self._opened = labels, opened
+            self.label_set, self._opened = labels, opened
 
         try:
             await self._batcher(take_over, 0)
         except BaseException:
-            if self._label_set is not labels:
+            if self.label_set is not labels:
                 labels.close()
             raise
         await asyncio.get_running_loop().run_in_executor(self._changer, lambda: None)

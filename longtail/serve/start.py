@@ -3,25 +3,37 @@
 from __future__ import annotations
 
 import json
+import logging
+import multiprocessing
 import os
+import signal
+import socket
 import sys
 import tempfile
+import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from longtail.devices import choose_device
+from longtail.errors import BadInput, LongtailError
+from longtail.model.label_set import LabelSet
 from longtail.serve.app import application
 from longtail.serve.connections import Connection
 from longtail.serve.service import Settings
 from longtail.serve.telemetry import FOLDER, log_as_json
 
+_log = logging.getLogger("longtail.serve")
 _GRACE = 30  # seconds in which a server that is stopped finishes what it accepted
-_KEPT = 75  # seconds that an idle connection is kept: longer than load balancers keep theirs, mostly 60
 _FILES = 200  # that a process may have open beside its connections
+_KEPT = 75  # seconds that an idle connection is kept: longer than load balancers keep theirs, mostly 60
 _TURN = 5e-4  # seconds after which a thread may have Python that another one has: changes must not hold up searches
 _SETTINGS = "LONGTAIL_SERVER"  # an environment variable: how each process of the server knows its settings
+_PROBLEM = "problem"  # a file: why a process of the server did not start
+_FAILED = 3  # the exit status of such a process, after which uvicorn starts no other
 
 
 def serve(settings: Settings, *, host: str, port: int, workers: int, level: str) -> None:
@@ -31,45 +43,77 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
         settings: how.
         host: the address to bind to.
         port: 0 takes a free one, which the log names.
-        workers: processes.
+        workers: processes; where there are several, they end with this one.
         level: of the log.
+
+    Raises:
+        LongtailError: the run cannot be opened, or the address is in use.
     """
     log_as_json(level)
     _allow_open_files(settings.connections + _FILES)
+    _check_address(host, port)
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "workers": workers,
+        "http": Connection,
+        "ws": "none",  # there is none here, and a connection that became one would be counted no more
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "limit_concurrency": settings.connections + 1,
+        "timeout_keep_alive": _KEPT,
+        "timeout_graceful_shutdown": _GRACE,
+    }
+    if workers == 1:
+        sys.setswitchinterval(_TURN)
+        uvicorn.run(application(settings), **options)
+        return
+    choose_device(settings.device)
+    LabelSet(settings.run, device="cpu", exact=settings.exact).close()  # once, rather than in vain in each process
     said = asdict(settings) | {"run": str(settings.run)}
     with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
-        os.environ[_SETTINGS] = json.dumps({"settings": said, "level": level})
-        if workers > 1:
-            os.environ[FOLDER] = folder
-        uvicorn.run(
-            "longtail.serve.start:from_environment",
-            factory=True,
-            host=host,
-            port=port,
-            workers=workers,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            http=Connection,
-            ws="none",  # there is none here, and a connection that became one would be counted no more
-            limit_concurrency=settings.connections + 1,
-            timeout_keep_alive=_KEPT,
-            timeout_graceful_shutdown=_GRACE,
-        )
+        os.environ |= {_SETTINGS: json.dumps({"settings": said, "level": level}), FOLDER: folder}
+        uvicorn.run("longtail.serve.start:from_environment", factory=True, **options)
+        if (problem := Path(folder) / _PROBLEM).is_file():
+            raise LongtailError(problem.read_text(encoding="utf-8"))
 
 
 def from_environment() -> ASGIApp:
-    """The application of one process of a server that `serve` started."""
+    """The application of one of several processes of a server that `serve` started."""
     said = json.loads(os.environ[_SETTINGS])
     log_as_json(said["level"])
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     sys.setswitchinterval(_TURN)
-    return application(Settings(**said["settings"] | {"run": Path(said["settings"]["run"])}))
+    try:
+        return application(Settings(**said["settings"] | {"run": Path(said["settings"]["run"])}))
+    except (LongtailError, OSError) as error:
+        (Path(os.environ[FOLDER]) / _PROBLEM).write_text(str(error), encoding="utf-8")
+        sys.exit(_FAILED)
 
 
 def threads_of(workers: int) -> int:
     """Threads of the model in each process, so that all processes together use the machine."""
     return max(1, (os.cpu_count() or 1) // workers)
+
+
+def _end_with_parent() -> None:
+    """Stop this process as SIGTERM does once the one that started it is gone, however that came about."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a process of a server is started by another"
+    parent.join()
+    _log.error("the process that started this one is gone")
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _check_address(host: str, port: int) -> None:
+    """Refuse an address that a server could not bind to, before a model is opened for it."""
+    try:
+        socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET).close()
+    except (OSError, OverflowError) as error:
+        problem = f"expected an address that is free, found {error}"
+        raise BadInput(f"{host}:{port}", problem, remedy="choose another host or port") from error
 
 
 def _allow_open_files(wanted: int) -> None:

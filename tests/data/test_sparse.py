@@ -148,7 +148,5 @@ def test_a_matrix_without_hashes_that_is_none_is_refused(tmp_path: Path, name: s
     (tmp_path / "m" / "checksums.json").unlink(missing_ok=True)
     for content in (b"", b"\x93NUMPY", b"\x93NUMPY\1\0\4\0{'(\n"):
         (tmp_path / "m" / f"{name}.npy").write_bytes(content)
-        with pytest.raises(
-            BadInput, match=r"expected an array of numbers, found none .*; remove .*it is then made"
-        ):
+        with pytest.raises(BadInput, match=r"expected an array of numbers, found none .*; remove .*it is then made"):
             load_csr(tmp_path / "m")

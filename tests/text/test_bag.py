@@ -231,5 +231,5 @@ def test_batch_of_a_table_on_disk_without_a_known_feature(tmp_path: Path) -> Non
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"], ids=["empty", "cut", "a list", "without keys"])
 def test_a_broken_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "bag.json").write_text(content)
-    with pytest.raises(BadInput, match=r"bag\.json: expected .*; copy the folder again, whole$"):
+    with pytest.raises(BadInput, match=r"bag\.json: expected .*; copy the model folder again, whole$"):
         BagTokenizer.load(tmp_path)

@@ -93,5 +93,5 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}"], ids=["empty", "cut", "a list", "without keys"])
 def test_a_broken_file_is_refused_in_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "words.json").write_text(content)
-    with pytest.raises(BadInput, match=r"words\.json: expected .*; copy the folder again, whole$"):
+    with pytest.raises(BadInput, match=r"words\.json: expected .*; copy the model folder again, whole$"):
         WordTokenizer.load(tmp_path)
