@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _SWEEP = 1.0  # seconds between two looks for heads that are late
 STATE = "connections"  # where the lifespan of the application keeps the `Connections` of its process
@@ -23,13 +23,26 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Count this connection, which may end others, or it."""
         super().connection_made(transport)
-        self._began = time.monotonic()
+        self._began, self._unanswered = time.monotonic(), deque[RequestResponseCycle]()
         self.app_state[STATE].add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count it no more."""
+        """Count it no more, and tell all its requests; uvicorn tells only the last one, and others write on."""
         super().connection_lost(exc)
+        for request in self._unanswered:
+            request.disconnected = True
+            request.message_event.set()
         self.app_state[STATE].discard(self)
+
+    def on_headers_complete(self) -> None:
+        """Know the request as one that is not answered."""
+        super().on_headers_complete()
+        self._unanswered.append(self.cycle)
+
+    def on_response_complete(self) -> None:
+        """Requests are answered in their order."""
+        self._unanswered.popleft()
+        super().on_response_complete()
 
     @property
     def address(self) -> str:
