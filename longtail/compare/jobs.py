@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.data.split import Split
 from longtail.errors import BadInput
-from longtail.files import replacing, write_json
+from longtail.files import read_json, replacing, write_json
 from longtail.model import load
 from longtail.model.evaluation import DEPTH, must_have_test, rank_test
 from longtail.recipes import RECIPES
@@ -28,6 +27,7 @@ from longtail.report.outcome import Outcome, model_bytes
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
+from longtail.train.progress import settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
     path = job.folder / "run.json"
     if not path.exists():
         return
-    settings = json.loads(path.read_text(encoding="utf-8"))
+    settings = settings_of(job.folder)
     seed = {"seed": job.seed} if job.method.random else {}
     wanted = {"recipe": job.method.recipe, **seed, **job.method.arguments}
     defaults = defaults_of(RECIPES.get(job.method.recipe) or PEERS[job.method.recipe])
@@ -166,7 +166,8 @@ def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float])
 
 def outcome(job: Job) -> Outcome:
     """Read what a finished run left."""
-    said = json.loads((job.folder / "prediction.json").read_text(encoding="utf-8"))
+    path, keys = job.folder / "prediction.json", ("kinds", "milliseconds")
+    said = read_json(path, remedy="remove it; the run is then asked again", keys=keys)
     with np.load(job.folder / "predictions.npz") as arrays:
         tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
     size = said.get("model_bytes")  # earlier comparisons have none

@@ -156,6 +156,16 @@ def test_a_run_of_other_settings_or_data_is_refused(compared, folder, tmp_path):
         compare(tmp_path / "other", TWO, compared[0])
 
 
+@pytest.mark.parametrize("name", ["run.json", "prediction.json"])
+def test_a_file_that_is_cut_is_refused_in_one_line(compared, folder, tmp_path, name):
+    out = tmp_path / "out"
+    shutil.copytree(compared[0], out)
+    path = out / "runs" / "text" / "seed-1" / name
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(BadInput, match=rf"{name}: expected JSON, found .*; (put the file back|remove it; the run)"):
+        compare(folder, TWO, out, seeds=2)
+
+
 def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, tmp_path):
     shutil.copytree(compared[0], tmp_path / "out")
     results = compare(folder, [Method.parse(f"bad=dpr:augment=doubling,{QUICK}"), TWO[0]], tmp_path / "out", seeds=2)
@@ -242,6 +252,7 @@ def test_an_argument_that_a_recipe_has_by_now_was_its_default(compared, folder, 
     shutil.copytree(compared[0], out)
     for path in out.glob("runs/*/*/run.json"):
         settings = json.loads(path.read_text())
+        del settings["sha256"]
         del settings["arguments"]["width"]
         del settings["arguments"]["warmup"]
         path.write_text(json.dumps(settings))
