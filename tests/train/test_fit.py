@@ -187,7 +187,7 @@ def test_timing_a_step_changes_nothing():
 def test_a_run_that_cannot_fit_is_refused_with_the_remedy(monkeypatch):
     monkeypatch.setattr("longtail.train.plan.free_bytes", lambda device: 1000)
     stage = Stage(Run())
-    with pytest.raises(LongtailError, match=r"MiB of memory, and 0 MiB are free; lower batch"):
+    with pytest.raises(LongtailError, match=r"[MG]iB of memory, and 0 MiB are free; lower batch"):
         Plan(None).stage("x", stage.objective, stage.batches, stage.optimizer, {"encoder": stage.encoder}, epochs=1)
 
 
