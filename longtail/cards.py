@@ -39,7 +39,7 @@ def read_card(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[st
     if not isinstance(card["sha256"], dict):
         problem = f"expected the hashes of files, found {type(card['sha256']).__name__}"
         raise BadInput(path, problem, remedy=remedy)
-    check_hashes(path.parent, card["sha256"])
+    check_hashes(path.parent, card["sha256"], remedy=remedy)
     return card
 
 

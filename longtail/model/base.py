@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +15,7 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.predictions import Predictions, Text, text_by_field
-from longtail.model.scorers import ALL, Columns, Scorer
+from longtail.model.scorers import ALL, Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.base import Index
@@ -135,10 +135,6 @@ class Model(ABC):
         scorer = self.scorer(kind)
         return (scorer.rows or _refuse(scorer.name, [one for one in self.scorers if one.rows is not None]))(ids)
 
-    def columns(self, kind: str | None = None) -> Columns:
-        """The columns of a text's vector that a score kind reads, the best one if left out."""
-        return self.scorer(kind).columns
-
     def queries(self, vectors: FloatArray, kind: str | None = None) -> FloatArray:
         """The (n, W) float32 queries of the `index` of a score kind, for vectors from `encode`."""
         return self.scorer(kind).queries(vectors)
@@ -196,8 +192,8 @@ class Model(ABC):
         """
         if isinstance(texts, (str, Mapping)):
             raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
-        numbered = zip(texts, count(), strict=False)
-        while block := [text_by_field(text, f"text {i}") for text, i in islice(numbered, _BLOCK)]:
+        numbered = enumerate(texts)
+        while block := [text_by_field(text, f"text {i}") for i, text in islice(numbered, _BLOCK)]:
             yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind))
 
     def predict(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Predictions:

@@ -16,7 +16,7 @@ from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
 from longtail.files import replacing, sha256
 from longtail.model import integrity
-from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked
+from longtail.model.integrity import BACKUP, LABELS, NAME, broken, checked, unusable
 from longtail.topk import AnyArray
 
 _BUSY = 30.0  # seconds to wait for another process that writes
@@ -81,9 +81,12 @@ class Catalogue:
         integrity.must_be_there(run)
         self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
-        self._connection = sqlite3.connect(
-            self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
-        )
+        try:
+            self._connection = sqlite3.connect(
+                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
+            )
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
         try:
             self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
             with self._transaction():
@@ -92,7 +95,7 @@ class Catalogue:
             self._must_be_of(run / "model" / "bundle.json", trained, found)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
             self.close()
-            raise BadInput(self.path, f"expected a catalogue of labels, found {error}", remedy=RESTORE) from error
+            raise unusable(self.path, error) from error
         except BadInput:
             self.close()
             raise

@@ -19,11 +19,12 @@ from longtail.files import read_json, replacing
 NAME = "labels.sqlite"
 KNOWN = "labels.json"  # what the run knows of its catalogue: which one it is, and how many changes it has seen
 BACKUP = "labels.backup.sqlite"  # the catalogue as the last compaction left it
-RESTORE = (
-    f"copy {BACKUP}, which the last compaction left, to {NAME} and remove {KNOWN}, or remove {NAME} and {KNOWN} to go "
-    "on without its changes"
+RESTORE = (  # a log that is left would be written over the copy
+    f"remove {NAME}-wal, {NAME}-shm and {KNOWN}, and copy {BACKUP}, which the last compaction left, to {NAME}, or "
+    f"remove {NAME}, too, to go on without its changes"
 )
 LABELS = "SELECT uid, number, text, examples, rows, digest FROM labels"
+_BLOCKED = ("locked", "readonly", "unable to open", "is full", "permission")  # what SQLite says of a file that is whole
 _IDS = "SELECT uid, id, digest FROM ids"
 _STATE = "SELECT trained, last, folded, dropped, folder, numbered, identity, total, digest FROM state"
 _TABLES = """
@@ -60,6 +61,14 @@ def must_be_there(run: Path) -> None:
 def broken(path: Path, found: str) -> BadInput:
     """The error of a catalogue that is not the one that was written."""
     return BadInput(path, f"expected the catalogue that this run has written, found {found}", remedy=RESTORE)
+
+
+def unusable(path: Path, error: Exception) -> BadInput:
+    """The error of a catalogue that SQLite refuses: a broken one, or one that this process cannot use now."""
+    remedy = RESTORE
+    if any(words in str(error) for words in _BLOCKED):
+        remedy = "nothing of it is lost: see that this process may write there and no other one holds it, and try again"
+    return BadInput(path, f"expected a catalogue of labels, found {error}", remedy=remedy)
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path, trained: str) -> None:
@@ -120,9 +129,10 @@ def check(connection: sqlite3.Connection, path: Path) -> tuple[str, int, str]:
         raise broken(path, "another")
     trained, last, identity = state[0], state[1], state[6]
     if (known := path.with_name(KNOWN)).exists():
-        told = read_json(known, remedy=RESTORE, keys=["identity", "last"])
+        remedy = f"remove it, if {NAME} is this run's own, which is whole; it is then written again"
+        told = read_json(known, remedy=remedy, keys=["identity", "last"])
         if told["identity"] != identity or not isinstance(told["last"], int):
-            raise broken(path, "another")
+            raise BadInput(known, f"expected the identity of {NAME}, found that of another", remedy=remedy)
         if told["last"] > last:
             raise broken(path, f"one of {last} changes, where {told['last']} were made")
     return trained, last, identity
@@ -139,8 +149,9 @@ def remember(path: Path, identity: str, last: int) -> None:
     known = path.with_name(KNOWN)
     content = f'{{"identity": "{identity}", "last": {last:12d}}}\n'.encode()  # always as long, to be written over
     if known.exists():
-        with known.open("r+b") as file:
-            file.write(content)
+        if known.read_bytes() != content:
+            with known.open("r+b") as file:
+                file.write(content)
     else:
         with replacing(known) as temporary:
             temporary.write_bytes(content)

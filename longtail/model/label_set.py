@@ -47,7 +47,7 @@ class LabelSet:
     """The label set of a run as it is now. Every change goes through the catalogue, also those of this process.
 
     It is what `longtail.load`, ``longtail predict`` and the server answer with. The catalogue is made by the first
-    change: to open a run writes nothing. One thread may call `refresh`, and another `add` and `remove`.
+    change: to open a run without changes writes nothing. One thread may call `refresh`, and another `add` and `remove`.
 
     Args:
         run: the run folder.

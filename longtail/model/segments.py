@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.sparse import CSR, holds
 from longtail.data.texts import Strings, Texts
 from longtail.model.base import Model
 from longtail.search.base import Index
@@ -183,6 +183,4 @@ class Excluded:
         """Which of some labels of each query, (n, C) rows from the first one on, are excluded."""
         if self._pairs is None:
             return np.zeros(rows.shape, np.bool_)
-        width = self._pairs.shape[1]
-        keys = row_of_entry(self._pairs) * width + self._pairs.indices
-        return np.isin(np.arange(len(rows))[:, None] * width + rows + self._start, keys)
+        return holds(self._pairs, np.where(rows < 0, -1, rows + self._start))

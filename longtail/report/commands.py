@@ -28,10 +28,10 @@ def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[st
 
 def train_command(recipe: str, given: Mapping[str, Any], seed: int, data: Path, folder: Path) -> list[str]:
     """The arguments of ``longtail`` that train a recipe with the arguments that were given."""
-    return ["train", recipe, str(data), "--out", str(folder), *options_of(given), "--seed", str(seed)]
+    return ["train", recipe, str(data), "--out", str(folder), *flags_of(given), "--seed", str(seed)]
 
 
-def options_of(arguments: Mapping[str, Any]) -> list[str]:
+def flags_of(arguments: Mapping[str, Any]) -> list[str]:
     """Arguments of a recipe as options of ``longtail train``."""
     options = []
     for name, value in arguments.items():

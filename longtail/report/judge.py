@@ -54,7 +54,7 @@ class Row:
     """A method over the seeds that are done.
 
     Attributes:
-        recipe: or peer, or ``fuse`` for an ensemble.
+        recipe: or peer, or ``ensemble``.
         arguments: that it was given; the others have their defaults.
         outcomes: one a seed.
         headline: the score kind that predictions use.

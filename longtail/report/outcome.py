@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from longtail.files import read_json
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
+from longtail.train.progress import settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,12 @@ class Outcome:
             command: that makes it.
             size: of the model's files; looked up if left out.
         """
-        settings = read_json(folder / "run.json", remedy="train the run again", keys=("arguments",))
-        size = model_bytes(folder) if size is None else size
-        return cls(tops, milliseconds, size, read_cost(folder / COST), settings, seed, command, read_log(folder / LOG))
+        size, cost, log = (
+            model_bytes(folder) if size is None else size,
+            read_cost(folder / COST),
+            read_log(folder / LOG),
+        )
+        return cls(tops, milliseconds, size, cost, settings_of(folder), seed, command, log)
 
     @property
     def batch(self) -> int | None:

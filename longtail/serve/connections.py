@@ -52,7 +52,7 @@ class Connection(HttpToolsProtocol):
     @property
     def waits_for_client(self) -> bool:
         """Whether no request is here whole that is not answered."""
-        return not self.cycle or self.cycle.response_complete or self.cycle.more_body
+        return all(request.more_body for request in self._unanswered)
 
     def head_is_late(self, now: float, patience: float) -> bool:
         """Whether a head has been on its way for longer than ``patience`` seconds, as seen by regular calls of this.

@@ -220,10 +220,10 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
 
     Args:
         run: of the recipe that wants the links.
-        dataset: as it was read: the rows that `task.hold_out` takes are held out here too.
+        dataset: as it was read: the rows that `held_out.hold_out` takes are held out here too.
         recipe: of the linker.
         o: which graph, and how.
-        validation: as of `task.hold_out`.
+        validation: as of `held_out.hold_out`.
 
     Raises:
         BadInput: there is no such graph, there are several, or the graph links no training document.

@@ -14,7 +14,7 @@ from longtail.batches.loader import Loader
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.sparse import CSR, csr, row_of_entry
+from longtail.data.sparse import CSR, csr, holds
 from longtail.data.split import Split
 from longtail.losses.base import Loss
 from longtail.losses.glas import glas
@@ -129,8 +129,7 @@ def wrong_labels_in(split: Split, near: IntArray, clusters: IntArray) -> IntArra
     members = np.full((len(sizes), sizes.max()), -1, np.int64)  # (K, S)
     members[clusters[order], place] = order
     ids = members[near].reshape(len(split), -1)  # (N, beam * S)
-    true, L = known(split), len(clusters)
-    wrong = (ids >= 0) & ~np.isin(ids + np.arange(len(ids))[:, None] * L, true.indices + row_of_entry(true) * L)
+    wrong = (ids >= 0) & ~holds(known(split), ids)
     ids[~wrong] = -1
     return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)
 

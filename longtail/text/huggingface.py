@@ -98,7 +98,7 @@ def open_pretrained(kind: str, folder: Path) -> Any:
         ) from error
 
 
-def read_json(path: Path) -> Any:
+def read_if_there(path: Path) -> Any:
     """The content of a JSON file, or an empty dict where there is no such file."""
     if not path.is_file():
         return {}
@@ -132,7 +132,7 @@ class TransformerTokenizer:
         if not self._pretrained.is_fast:
             raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
         special, limit = self._pretrained.num_special_tokens_to_add(), int(self._pretrained.model_max_length)
-        said = read_json(folder / "sentence_bert_config.json").get("max_seq_length")
+        said = read_if_there(folder / "sentence_bert_config.json").get("max_seq_length")
         self.max_length = min(said or 512, limit) if max_length is None else max_length
         if not special < self.max_length <= limit:
             problem = f"expected a length in {special + 1} to {limit} tokens, found {self.max_length}"

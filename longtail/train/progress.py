@@ -109,10 +109,8 @@ class Progress:
             self._settings = {"schema": SCHEMA, **settings, "sha256": _sha256(settings)}
             return
         remove_partial(self.folder)
-        for path in self.folder.glob(
-            "stages/.tmp??????"
-        ):  # of safetensors, in runs of earlier versions that were killed
-            path.unlink()
+        for left in self.folder.glob("stages/.tmp??????"):  # by safetensors, in killed runs of earlier versions
+            left.unlink()
         found, wanted = settings_of(self.folder), json.loads(json.dumps(settings))
         found["arguments"] = {**json.loads(json.dumps(defaults)), **found["arguments"]}
         for part in _ASKED:

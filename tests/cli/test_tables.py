@@ -23,7 +23,7 @@ def test_a_kind_that_there_is_not_is_one_line(longtail):
     assert errors.startswith("longtail: list: expected one of recipes, encoders, losses, ")
 
 
-def test_toys_from_outside_are_listed_and_a_loss_is_a_choice_in_the_help_of_every_recipe_that_takes_one():
+def test_toys_from_outside_are_listed_and_a_loss_is_a_choice_in_the_help_of_a_recipe():
     program = """
 import sys
 from longtail.batches.samplers import SAMPLERS
@@ -45,5 +45,5 @@ main()
         return done.stdout
 
     assert said("list").count("toy ") == 7
-    assert "toy" in said("train", "dpr", "--help")
+    assert "toy" in said("train", "dpr", "--help").partition("--loss ")[2].partition("[default")[0]
     assert "toy" in said("compare", "--help")

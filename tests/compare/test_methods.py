@@ -6,7 +6,7 @@ import pytest
 
 from longtail.compare.methods import Method, distinct
 from longtail.errors import BadInput
-from longtail.report.commands import options_of
+from longtail.report.commands import flags_of
 from longtail.report.names import short_names
 
 
@@ -28,7 +28,7 @@ def test_a_method_is_read(text, label, recipe, arguments):
 
 def test_arguments_become_options_of_train():
     method = Method.parse("a=dpr:fields=title,content,learning_rate=0.01")
-    assert options_of(method.arguments) == ["--fields", "title,content", "--learning-rate", "0.01"]
+    assert flags_of(method.arguments) == ["--fields", "title,content", "--learning-rate", "0.01"]
 
 
 def test_options_of_an_augmentation_stay_together():

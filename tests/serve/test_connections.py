@@ -6,8 +6,11 @@ import contextlib
 import socket
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
+
+from longtail.serve.connections import Connection
 
 HALF = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-"
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -92,3 +95,12 @@ def test_the_limit_of_one_address_is_not_that_of_another(run, start_server):
         assert seconds_to_end(mine[0]) < 2  # the oldest made room
         for connection in (mine[2], other, mine[1]):
             ask(connection)
+
+
+@pytest.mark.parametrize(
+    ("bodies_to_come", "waits"), [([], True), ([True], True), ([False], False), ([False, True], False)]
+)
+def test_a_connection_with_a_whole_request_does_not_wait_whatever_comes_after_it(bodies_to_come, waits):
+    connection = Connection.__new__(Connection)
+    connection._unanswered = [SimpleNamespace(more_body=to_come) for to_come in bodies_to_come]
+    assert connection.waits_for_client is waits

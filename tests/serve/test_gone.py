@@ -20,5 +20,6 @@ def test_a_client_that_leaves_a_pipeline_is_no_error(run, start_server):
             time.sleep(0.001 * (i % 10))
     assert server.ask("GET", "/healthz")[0] == 200
     assert server.stop()
+    assert server.lines
     loud = [line for line in server.lines if line["level"] in ("warning", "error") or "traceback" in line]
     assert loud == []

@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from longtail import recipes
+from longtail.errors import BadInput
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.testing.planted import planted
 
@@ -123,3 +124,6 @@ def test_what_earlier_versions_left_in_a_killed_run_is_removed(data, tmp_path):
         "encoder.safetensors",
         "classifiers.safetensors",
     }
+    (tmp_path / "run" / "stages" / ".tmpbYWSTb").write_text("half")
+    with pytest.raises(BadInput, match=r"run\.json: the run was made with arguments"):
+        recipes.ngame(data, out=tmp_path / "run", **OPTIONS | {"width": 16})

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from longtail.errors import BadInput
 from longtail.files import write_json
 from longtail.modules.encoders.base import Encoder
-from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_json
+from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
 
@@ -170,13 +170,13 @@ def cuts(lengths: IntArray, overhead: int) -> IntArray:
 
 def _modules(folder: Path) -> tuple[str, Path | None]:
     """The pooling that a folder states (``mean`` where it states none), and the folder of its dense layer, if any."""
-    entries = read_json(folder / "modules.json")
+    entries = read_if_there(folder / "modules.json")
     paths = {entry["type"].rpartition(".")[2]: folder / entry["path"] for entry in entries}
     if len(paths) < len(entries) or paths.keys() - {"Transformer", "Pooling", "Dense", "Normalize"}:
         found = ", ".join(entry["type"].rpartition(".")[2] for entry in entries)
         problem = f"expected at most one each of Transformer, Pooling, Dense and Normalize, found {found}"
         raise BadInput(folder / "modules.json", problem, remedy="choose a model of these layers")
-    config = read_json(paths.get("Pooling", folder / "1_Pooling") / "config.json")
+    config = read_if_there(paths.get("Pooling", folder / "1_Pooling") / "config.json")
     names = {key: mode for mode, key in _POOLING.items()}
     flags = [names.get(key, key) for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
     stated = config.get("pooling_mode", flags or "mean")
@@ -185,7 +185,7 @@ def _modules(folder: Path) -> tuple[str, Path | None]:
 
 def _dense(folder: Path) -> nn.Linear:
     """The linear layer in the folder of a sentence-transformers ``Dense`` module without an activation."""
-    config, weights = read_json(folder / "config.json"), folder / "model.safetensors"
+    config, weights = read_if_there(folder / "config.json"), folder / "model.safetensors"
     activation = config.get("activation_function", "Tanh")
     if activation != _IDENTITY or not weights.is_file():
         problem = f"expected a dense layer of activation Identity in safetensors, found {activation}"
