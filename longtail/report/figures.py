@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from longtail.metrics.ranking import columns
 from longtail.report.html_parts import breakable
 from longtail.report.svg import Point, curves, scatter
-from longtail.report.units import duration, mean, size
+from longtail.units import duration, mean, size
 
 _TIMES: dict[float, str] = {0.01: "0.01 s", 0.03: "0.03 s", 0.1: "0.1 s", 0.3: "0.3 s"}
 _TIMES |= {1: "1 s", 3: "3 s", 10: "10 s", 30: "30 s", 60: "1 min", 180: "3 min", 600: "10 min", 1800: "30 min"}

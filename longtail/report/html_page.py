@@ -21,7 +21,7 @@ from longtail.report.figures import (
 from longtail.report.html_parts import breakable, cell_of, paragraph, row_of, table_of
 from longtail.report.names import short_names
 from longtail.report.selection import best_of, differing, unfinished
-from longtail.report.units import duration, half_width, mean, size
+from longtail.units import duration, half_width, mean, size
 
 
 def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:

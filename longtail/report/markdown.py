@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from longtail.report.selection import best_of, differing, unfinished
-from longtail.report.units import duration, half_width, mean, size
+from longtail.units import duration, half_width, mean, size
 
 
 def markdown(results: Mapping[str, Any]) -> str:

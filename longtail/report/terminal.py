@@ -11,7 +11,7 @@ from rich.table import Table
 
 from longtail.metrics.ranking import columns
 from longtail.report.names import short_names
-from longtail.report.units import duration, mean
+from longtail.units import duration, mean
 
 
 def summary(results: Mapping[str, Any]) -> Table:

@@ -23,6 +23,7 @@ from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
+from longtail.units import duration
 
 LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
 
@@ -244,13 +245,6 @@ def timed(action: Callable[[], Any]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
-
-
-def duration(seconds: float) -> str:
-    """Seconds, for people."""
-    if seconds < 120:
-        return f"{seconds:,.1f} s"
-    return f"{seconds / 60:,.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def _unlabelled(split: Split) -> int:

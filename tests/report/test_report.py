@@ -22,11 +22,11 @@ from longtail.report.html_page import page, series_of
 from longtail.report.judge import Judge, as_json, differences, judged
 from longtail.report.outcome import Outcome
 from longtail.report.svg import Point, curves, pareto, scatter
-from longtail.report.units import duration, size
 from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
 from longtail.train.log import LOG, read_log
+from longtail.units import duration, size
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

@@ -19,7 +19,7 @@ def duration(seconds: float) -> str:
     """Seconds, for people."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"
-    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
 
 
 def size(count: float) -> str:
