@@ -35,6 +35,8 @@ class AdamW(torch.optim.Optimizer):
     # Torch wraps these to keep its compiler out of them, and imports the compiler to do so, which takes two seconds.
     add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
+    state_dict = unwrap(torch.optim.Optimizer.state_dict)
+    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -221,15 +222,19 @@ def test_a_dense_parameter_keeps_all_second_moments() -> None:
     assert torch.equal(ours, theirs)
 
 
-def test_training_does_not_wait_for_a_compiler_that_it_does_not_use() -> None:
-    """Torch imports its own with the first of its optimisers, which takes longer than many a small run."""
+def test_training_does_not_wait_for_a_compiler_that_it_does_not_use(tmp_path: Path) -> None:
+    """Torch imports its own with its first optimiser, and with the state of one: longer than many a small run."""
     program = """
 import sys
 import longtail
+from pathlib import Path
 from longtail.recipes import ngame
+from longtail.train.run import Run
 dataset = longtail.Dataset.from_texts(["red fox", "blue whale"] * 40, [[0], [1]] * 40, ["fox", "whale"])
-assert "fused" in ngame(dataset, epochs=1, classifier_epochs=1, validation=0.2).kinds
+run = Run(Path(sys.argv[1]), interval=0)
+assert "fused" in ngame(dataset, out=run, batch=16, epochs=1, classifier_epochs=1, validation=0.2).kinds
 assert "torch._dynamo" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
+    command = [sys.executable, "-c", program, tmp_path / "run"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert not done.returncode, done.stderr
