@@ -8,8 +8,9 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,9 +66,9 @@ def new_folder(folder: Path) -> Iterator[Path]:
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    _remove_dead(path.parent.resolve().glob(f".{escape(path.name)}.*{PARTIAL}"))
     temporary = _temporary(path)
-    _remove(temporary)
     _in_use.add(temporary)
     try:
         temporary.mkdir()
@@ -77,6 +78,14 @@ def _partial(path: Path) -> Iterator[Path]:
     finally:
         _remove(temporary)
         _in_use.discard(temporary)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where they are not there; their names are on the disk when this returns."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(missing):
+        _sync(path.parent)
 
 
 def _temporary(path: Path) -> Path:
@@ -112,7 +121,11 @@ def remove_partial(folder: Path) -> None:
 
     What a living process writes stays, and what one of another machine does, which cannot be asked whether it lives.
     """
-    for path in [*folder.resolve().rglob(f".*{PARTIAL}")]:
+    _remove_dead(folder.resolve().rglob(f".*{PARTIAL}"))
+
+
+def _remove_dead(paths: Iterable[Path]) -> None:
+    for path in [*paths]:
         process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")
         if path not in _in_use and host in ("", _HOST) and not _is_of_another(process):
             _remove(path)
@@ -142,7 +155,15 @@ def remove_folder(folder: Path) -> None:
         temporary = _temporary(folder)
         _remove(temporary)
         folder.rename(temporary)
+        _sync(folder.parent)  # else half of it may be there after a power loss
         _remove(temporary)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it is there, also for the time after a power loss."""
+    if path.exists():
+        path.unlink()
+        _sync(path.parent)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -122,6 +122,30 @@ def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_pa
     assert not [*(tmp_path / "stages").iterdir()]
 
 
+def test_a_write_removes_what_killed_ones_of_the_same_file_left(tmp_path):
+    left = [tmp_path / f".{name}.999999999@{files._HOST}.partial" for name in ("found.json", "other.json")]
+    for folder in left:
+        folder.mkdir()
+    write_json(tmp_path / "found.json", {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == [left[1].name, "found.json"]
+
+
+def test_the_names_of_new_folders_are_synced_and_folders_leave_by_name_first(tmp_path, monkeypatch):
+    synced, sync = [], files._sync
+    monkeypatch.setattr(files, "_sync", lambda path: (synced.append(path), sync(path)))
+    write_json(tmp_path / "a" / "b" / "found.json", {})
+    assert synced[:2] == [tmp_path, tmp_path / "a"]  # which hold the names of a and of b
+    assert synced[-1] == tmp_path / "a" / "b"
+
+    synced.clear()
+    there = []
+    monkeypatch.setattr(files, "_sync", lambda path: there.extend(child.name for child in path.iterdir()))
+    files.remove_folder(tmp_path / "a" / "b")
+    assert len(there) == 1
+    assert there[0].startswith(".b.")
+    assert not [*(tmp_path / "a").iterdir()]
+
+
 def test_a_process_killed_while_it_writes_leaves_nothing_that_stays(tmp_path):
     """Neither do the libraries that it writes with: safetensors has a temporary name of its own."""
     script = """if True:

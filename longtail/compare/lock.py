@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from longtail.errors import BadInput
+from longtail.files import make_folder
 
 try:
     import fcntl
@@ -37,7 +38,7 @@ def alone(folder: Path, console: Console) -> Iterator[tuple[int, ...]]:
     Raises:
         BadInput: there are no file locks, and another process works in the folder, or was killed there.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if not LOCKS:
         with _marked(folder / ".working"):
             yield ()

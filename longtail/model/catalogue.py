@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
@@ -96,7 +96,7 @@ class Catalogue:
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
             self.close()
             raise unusable(self.path, error) from error
-        except BadInput:
+        except LongtailError:
             self.close()
             raise
         integrity.remember(self.path, self._identity, last)
@@ -122,24 +122,34 @@ class Catalogue:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
         self._delta = 0
         try:
+            self._connection.execute("BEGIN IMMEDIATE")
             yield
-        except BaseException:
-            self._connection.execute("ROLLBACK")
+            self._connection.execute("COMMIT")
+        except BaseException as error:
+            if self._connection.in_transaction:  # SQLite ends it by itself where the disk fails
+                self._connection.execute("ROLLBACK")
+            if type(error) in {sqlite3.OperationalError, sqlite3.DatabaseError}:  # others are faults of a program
+                raise unusable(self.path, error) from error
             raise
-        self._connection.execute("COMMIT")
+
+    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """The rows of a query."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise unusable(self.path, error) from error
 
     def touched(self) -> bool:
         """Whether anybody else has changed the catalogue since this was last asked; some microseconds."""
-        before, (self._version,) = self._version, self._connection.execute("PRAGMA data_version").fetchone()
+        before, ((self._version,),) = self._version, self._rows("PRAGMA data_version")
         return before != self._version
 
     def state(self) -> State:
         """Where the catalogue stands."""
-        found = "SELECT last, folded, dropped, folder, numbered FROM state"
-        return State(*self._connection.execute(found).fetchone())
+        (found,) = self._rows("SELECT last, folded, dropped, folder, numbered FROM state")
+        return State(*found)
 
     def since(self, number: int) -> tuple[int, list[Change]]:
         """The number of the last change, and the newest change of each label among those after ``number``."""
@@ -148,7 +158,7 @@ class Catalogue:
             FROM labels LEFT JOIN ids USING (uid) WHERE number > ? ORDER BY number
         """
         changes = []
-        for *row, known, digest in self._connection.execute(query, (number,)).fetchall():
+        for *row, known, digest in self._rows(query, number):
             checked(self.path, row)
             uid, number, text, examples, rows, _ = row
             if known is not None:
@@ -241,7 +251,7 @@ class Catalogue:
     def back_up(self) -> None:
         """Write a copy of the catalogue beside it, whole or not at all."""
         with replacing(self.path.with_name(BACKUP)) as temporary:
-            self._connection.execute("VACUUM INTO ?", (str(temporary),))
+            self._rows("VACUUM INTO ?", str(temporary))
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:

@@ -24,7 +24,14 @@ RESTORE = (  # a log that is left would be written over the copy
     f"remove {NAME}, too, to go on without its changes"
 )
 LABELS = "SELECT uid, number, text, examples, rows, digest FROM labels"
-_BLOCKED = ("locked", "readonly", "unable to open", "is full", "permission")  # what SQLite says of a file that is whole
+_BLOCKED = (
+    "locked",
+    "readonly",
+    "unable to open",
+    "is full",
+    "I/O",
+    "permission",
+)  # what SQLite says of a file that is whole
 _IDS = "SELECT uid, id, digest FROM ids"
 _STATE = "SELECT trained, last, folded, dropped, folder, numbered, identity, total, digest FROM state"
 _TABLES = """
@@ -47,6 +54,10 @@ _LATER = (  # columns that came later, and what they are in a catalogue of an ea
 )
 
 
+class Unusable(BadInput):
+    """SQLite refuses a catalogue: it is broken, or cannot be used now."""
+
+
 def must_be_there(run: Path) -> None:
     """Refuse a run that knows of a catalogue which is not there, or is empty.
 
@@ -63,12 +74,12 @@ def broken(path: Path, found: str) -> BadInput:
     return BadInput(path, f"expected the catalogue that this run has written, found {found}", remedy=RESTORE)
 
 
-def unusable(path: Path, error: Exception) -> BadInput:
+def unusable(path: Path, error: Exception) -> Unusable:
     """The error of a catalogue that SQLite refuses: a broken one, or one that this process cannot use now."""
     remedy = RESTORE
     if any(words in str(error) for words in _BLOCKED):
         remedy = "nothing of it is lost: see that this process may write there and no other one holds it, and try again"
-    return BadInput(path, f"expected a catalogue of labels, found {error}", remedy=remedy)
+    return Unusable(path, f"expected a catalogue of labels, found {error}", remedy=remedy)
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path, trained: str) -> None:

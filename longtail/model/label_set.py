@@ -126,9 +126,14 @@ class LabelSet:
     def compact(self) -> None:
         """Fold the changes into a new model folder, while others go on reading and changing the labels."""
         before, snapshot = self.state, self.refresh()
-        if snapshot.number == before.folded:
+        if self._reader is None:
             return
         remove_partial(self.run)
+        if snapshot.number > before.folded:
+            self._fold(before, snapshot)
+        self._writer.back_up()  # also where a crash came between the two
+
+    def _fold(self, before: State, snapshot: Snapshot) -> None:
         folder = self.run / f"model-{snapshot.number:09d}"
         remove_folder(folder)  # a crash left it
         model = snapshot.folded
@@ -137,7 +142,6 @@ class LabelSet:
             assert isinstance(index, Approximate)
             _index(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
         self._writer.fold(before, snapshot.number, folder.name)
-        self._writer.back_up()
         for old in self.run.glob("model-*"):
             if old.name not in (folder.name, before.folder):
                 with suppress(OSError):  # Windows keeps what another process has mapped

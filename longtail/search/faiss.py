@@ -133,7 +133,10 @@ class Approximate:
     def save(self, folder: Path) -> None:
         """Write a new folder with the index and its card, which says what was measured."""
         with new_folder(folder) as path:
-            _faiss().write_index(self.index, str(path / "index.faiss"))
+            try:
+                _faiss().write_index(self.index, str(path / "index.faiss"))
+            except RuntimeError as error:
+                raise OSError(str(error).rpartition("failed: ")[2].strip()) from error  # as any other write that fails
             write_card(path / CARD, self.measured._asdict())
 
     @classmethod

@@ -7,7 +7,6 @@ import gc
 import hmac
 import json
 import os
-import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path as File
@@ -23,6 +22,7 @@ from starlette.types import ASGIApp
 import longtail
 from longtail.data.texts import STORABLE, storable
 from longtail.errors import LongtailError
+from longtail.model.integrity import Unusable
 from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
@@ -259,7 +259,7 @@ async def _fault(_: Request, __: Exception) -> Response:
 
 
 async def _unwritable(_: Request, error: Exception) -> Response:
-    return Json({"detail": f"the catalogue of labels cannot be used now: {error}"}, 503, {"Retry-After": "1"})
+    return Json({"detail": str(error)}, 503, {"Retry-After": "1"})
 
 
 @asynccontextmanager
@@ -306,6 +306,6 @@ def application(settings: Settings) -> ASGIApp:
     for path in _PAGE:
         app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)
     handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
-    for error, handler in (*handlers.items(), (sqlite3.Error, _unwritable), (Exception, _fault)):
+    for error, handler in (*handlers.items(), (Unusable, _unwritable), (Exception, _fault)):
         app.add_exception_handler(error, handler)
     return RequestGuard(app, metrics=app.state.metrics, body=settings.body)

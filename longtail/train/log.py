@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
-from io import SEEK_END
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Log:
     def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
         self._path, self.console = path, console
         self._progress: Progress | None = None
+        self._begun = False
         self._stage = ""
         self._sums: dict[str, float] = {}
         self._steps = self._rows = self._pool = self._taken = 0
@@ -39,12 +40,13 @@ class Log:
         if self._path is None:
             return
         with self._path.open("ab+") as file:
-            if end := file.seek(0, SEEK_END):
-                file.seek(end - 1)
-                if file.read() != b"\n":  # a crash cut the last line off
-                    file.seek(0)
-                    file.truncate(file.read().rfind(b"\n") + 1)
+            if not self._begun:
+                file.seek(0)
+                file.truncate(len(_whole(file.read())))
+                self._begun = True
             file.write(json.dumps(fields).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())  # so that no line but the last can be torn by a power loss
 
     def _rewind(self, stage: str, step: int) -> None:
         """Drop the lines of a stage that lie beyond ``step``, where a resumed run starts again."""
@@ -157,8 +159,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Raises:
         BadInput: another line is none of a log. It is refused, not skipped: a report must not lack an epoch in silence.
     """
-    whole, found = (path.read_bytes() if path.is_file() else b"").rpartition(b"\n")[0], []
-    for number, line in enumerate(whole.split(b"\n") if whole else (), 1):
+    found = []
+    for number, line in enumerate(_whole(path.read_bytes() if path.is_file() else b"").split(b"\n")[:-1], 1):
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):
@@ -168,6 +170,13 @@ def read_log(path: Path) -> list[dict[str, Any]]:
             raise BadInput(path, f"expected a line of a log, found {line[:40]!r}", remedy=remedy, line=number)
         found.append(fields)
     return found
+
+
+def _whole(log: bytes) -> bytes:
+    """The lines of a log without a last one that a crash cut off, or a power loss left zeros in."""
+    whole = log[: log.rfind(b"\n") + 1]
+    before = whole[: whole.rfind(b"\n", 0, -1) + 1]
+    return before if b"\0" in whole[len(before) :] else whole
 
 
 def _terms(means: Mapping[str, float]) -> str:

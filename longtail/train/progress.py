@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from longtail.errors import BadInput
-from longtail.files import must_be_free, read_json, remove_partial, write_json
+from longtail.files import must_be_free, read_json, remove_file, remove_partial, write_json
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
@@ -174,7 +174,6 @@ class Progress:
         path = self._path(stage, ".checkpoint")
         if path is None or time.monotonic() - self._last < self._interval:
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         parts = {**modules, **others, "log": self.log}
         save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
         self.account()
@@ -189,9 +188,8 @@ class Progress:
         """Keep the result of a stage, and let its checkpoint go."""
         path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
         if path is not None and checkpoint is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
             save_state(path, {name: module.state_dict() for name, module in modules.items()})
-            checkpoint.unlink(missing_ok=True)
+            remove_file(checkpoint)
             self.account()
         self._last = time.monotonic()
 

@@ -138,7 +138,7 @@ class Run:
         """A run in a folder of this run's; its plan is a part of this one's."""
         folder = None if self.folder is None else self.folder / name
         log = Log(None if folder is None or self.dry else folder / "metrics.jsonl", self.log.console)
-        run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self._cache)
+        run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self.cache)
         run.plan, run.planned, run._within = self.plan, True, f"{self._within}{name} "
         return run
 

@@ -11,7 +11,7 @@ import pytest
 from longtail import Dataset, recipes
 from longtail.errors import BadInput
 from longtail.model import LabelSet, load
-from longtail.model.integrity import RESTORE
+from longtail.model.integrity import RESTORE, Unusable
 from longtail.model.label_set import NewLabel, changes_made
 
 EVERY = 64  # bytes
@@ -216,6 +216,22 @@ def test_a_catalogue_that_another_process_holds_is_not_said_to_be_broken(whole, 
         LabelSet(run, device="cpu")
     other.close()
     assert changes(run) == changes(whole[0])
+
+
+def test_a_change_that_finds_no_room_is_one_line_and_loses_nothing(whole, tmp_path):
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    label_set, before = LabelSet(run, device="cpu"), changes(run)
+    connection = label_set._writer._connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unusable, match=r"labels\.sqlite: .* full; nothing of it is lost") as refused:
+        label_set.add([NewLabel("large", "red " * 10_000)])
+    assert "\n" not in str(refused.value)
+    assert changes(run) == before
+    connection.execute("PRAGMA max_page_count = 100000")
+    label_set.add([NewLabel("large", "red " * 10_000)])
+    label_set.close()
+    assert len(changes(run)[0]) == len(before[0]) + 1
 
 
 @pytest.mark.parametrize("content", [b"", b'{"identity": "', b'{"identity": "0", "last": 15}'])

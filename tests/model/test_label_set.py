@@ -14,7 +14,7 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput, LongtailError
 from longtail.model import LabelSet, load
 from longtail.model.catalogue import Catalogue, Change
-from longtail.model.integrity import NAME
+from longtail.model.integrity import BACKUP, NAME
 from longtail.model.label_set import NewLabel, fingerprint
 
 
@@ -127,6 +127,19 @@ def test_a_crash_while_compacting_changes_nothing(label_set, run, monkeypatch):
     assert "a" in uids(again.snapshot)
     again.compact()
     again.close()
+
+
+def test_a_crash_before_the_copy_of_the_catalogue_leaves_it_to_the_next_compaction(label_set, run, monkeypatch):
+    label_set.add([NewLabel("new", "a new label")])
+    monkeypatch.setattr(Catalogue, "back_up", lambda _: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception):
+        label_set.compact()
+    monkeypatch.undo()
+    assert not (run / BACKUP).exists()
+    again = LabelSet(run, device="cpu")
+    again.compact()
+    again.close()
+    assert (run / BACKUP).exists()
 
 
 def test_of_two_that_compact_one_is_told(label_set, run):

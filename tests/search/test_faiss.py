@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longtail.cards import write_card
-from longtail.errors import BadInput, LongtailError
+from longtail.errors import BadInput, LongtailError, NotWritten
 from longtail.search import build_index, open_index
 from longtail.search.exact import Exact
 from longtail.search.faiss import exact_in_blocks, recall
@@ -111,3 +111,15 @@ def test_only_what_is_kept_with_a_model_can_be_built_for_it():
 def test_the_table_of_indexes_does_not_wait_for_faiss():
     program = "import sys, longtail.search; assert not any(name.split('.')[0] == 'faiss' for name in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_an_index_that_finds_no_room_is_one_line(made, tmp_path, monkeypatch):
+    index, _, _ = made
+
+    def full(*_):
+        raise RuntimeError("Error in void faiss::write_index(): Error: 'ret == (1)' failed: no room\n")
+
+    monkeypatch.setattr("faiss.write_index", full)
+    with pytest.raises(NotWritten, match=r"index: not written \(no room\); make room"):
+        index.save(tmp_path / "index")
+    assert not [*tmp_path.iterdir()]

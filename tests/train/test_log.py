@@ -23,6 +23,15 @@ def test_a_last_line_that_a_crash_cut_off_is_left_out_and_written_over(tmp_path,
     assert [line["step"] for line in read_log(path)] == [1, 2]
 
 
+def test_a_last_line_in_which_a_power_loss_left_zeros_is_left_out_and_written_over(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    whole = b'{"stage": "a", "step": 1}\n'
+    path.write_bytes(whole + b'{"stage": ' + bytes(512) + b"}\n")
+    assert read_log(path) == [{"stage": "a", "step": 1}]
+    Log(path).write(stage="a", step=2)
+    assert path.read_bytes() == whole + b'{"stage": "a", "step": 2}\n'
+
+
 def test_there_may_be_no_line_at_all(tmp_path):
     path = tmp_path / "metrics.jsonl"
     assert read_log(path) == []
