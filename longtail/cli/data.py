@@ -22,7 +22,7 @@ from longtail.data.filters import proposed_filter
 from longtail.data.holdout import rows_to_hold_out
 from longtail.data.io.imports import Columns, Match, import_tables
 from longtail.data.io.manifest import is_encoding, part
-from longtail.data.io.writing import write_pairs, write_sparse
+from longtail.data.io.writing import write_pairs
 from longtail.errors import BadInput
 from longtail.files import must_be_free
 
@@ -183,10 +183,8 @@ def split(
         cut = rows_to_hold_out(dataset.train.targets, size, seed)
         kept, held = dataset.holdout(cut)
         made = replace(kept, test=held)
-        made.write(out)
-        for name, graph in dataset.graphs.items():
-            if graph.train is not None:
-                write_sparse(out / f"{name}_tst_X_Y.txt.gz", graph.train[cut])
+        graphs = dataset.graphs.items()
+        made.write(out, test_links={name: graph.train[cut] for name, graph in graphs if graph.train is not None})
     _say_written(out, made)
     frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
     lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())
