@@ -9,14 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, read_json, write_json
+from longtail.files import check_hashes, hashes, read_json, sha256, write_json
 
 _DIGEST = "digest"  # the key of what a card says of itself
 
 
-def write_card(path: Path, said: Mapping[str, Any]) -> None:
-    """Write a card: what is said, the hashes of the files in its folder and below it, and a digest of all that."""
-    card = {**said, "sha256": hashes(path.parent, card=path.name)}
+def write_card(path: Path, said: Mapping[str, Any], *, files: Collection[str] | None = None) -> None:
+    """Write a card: what is said, the hashes of files beside it, and a digest of all that.
+
+    Args:
+        path: of the card.
+        said: what it says.
+        files: that it vouches for, by path from its folder; by default all in its folder and below it.
+    """
+    folder = path.parent
+    sums = hashes(folder, card=path.name) if files is None else {name: sha256(folder / name) for name in files}
+    card = {**said, "sha256": sums}
     write_json(path, card | {_DIGEST: _digest(card)})
 
 
@@ -41,6 +49,11 @@ def read_card(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[st
         raise BadInput(path, problem, remedy=remedy)
     check_hashes(path.parent, card["sha256"], remedy=remedy)
     return card
+
+
+def is_card(said: Mapping[str, Any]) -> bool:
+    """Whether a JSON object has a digest or hashes, which what an earlier version wrote in a card's place may lack."""
+    return _DIGEST in said or "sha256" in said
 
 
 def _digest(card: Mapping[str, Any]) -> str:
