@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, new_folder, read_json, write_json
+from longtail.files import check_hashes, hashes, must_be_a_file, new_folder, read_json, write_json
 from longtail.topk import AnyArray
 
 CHECKSUMS = "checksums.json"  # in a folder of arrays
@@ -65,6 +65,7 @@ def read_array(path: Path, *, remedy: str) -> AnyArray:
     Raises:
         BadInput: there is no such file, or it does not hold an array of numbers.
     """
+    must_be_a_file(path, remedy=remedy)
     try:
         array = np.lib.format.open_memmap(path, mode="r")
     except _BROKEN as error:
@@ -86,6 +87,7 @@ def read_archive(path: Path, names: Sequence[str], *, remedy: str) -> list[AnyAr
     Raises:
         BadInput: there is no such file, or it does not hold arrays of numbers of these names.
     """
+    must_be_a_file(path, remedy=remedy)
     try:
         with path.open("rb") as file:  # numpy leaves a broken file open
             arrays = np.load(file, allow_pickle=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, read_json, sha256, write_json
+from longtail.files import Kinds, check_hashes, hashes, read_json, sha256, write_json
 
 _DIGEST = "digest"  # the key of what a card says of itself
 
@@ -28,24 +28,22 @@ def write_card(path: Path, said: Mapping[str, Any], *, files: Collection[str] | 
     write_json(path, card | {_DIGEST: _digest(card)})
 
 
-def read_card(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[str, Any]:
+def read_card(path: Path, *, remedy: str, keys: Collection[str] | Mapping[str, Kinds] = ()) -> dict[str, Any]:
     """What a card says, once it is known that it and the files that it vouches for are those that were written.
 
     Args:
         path: of the card. One that an earlier version wrote, without a digest, is taken as it is.
         remedy: what to do where it is not as it must be.
-        keys: that it must have.
+        keys: that it must have, and their types where they are given.
 
     Raises:
         BadInput: there is no card, or it or a file is not what was written.
     """
-    card = read_json(path, remedy=remedy, keys=("sha256", *keys))
+    kinds = keys if isinstance(keys, Mapping) else dict.fromkeys(keys, object)
+    card = read_json(path, remedy=remedy, keys={"sha256": dict, **kinds})
     said = card.pop(_DIGEST, None)
     if said is not None and said != (found := _digest(card)):
         problem = f"expected the digest {str(said)[:12]}..., found {found[:12]}: it is not as it was written"
-        raise BadInput(path, problem, remedy=remedy)
-    if not isinstance(card["sha256"], dict):
-        problem = f"expected the hashes of files, found {type(card['sha256']).__name__}"
         raise BadInput(path, problem, remedy=remedy)
     check_hashes(path.parent, card["sha256"], remedy=remedy)
     return card

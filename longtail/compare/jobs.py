@@ -170,7 +170,7 @@ def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float])
 
 def outcome(job: Job) -> Outcome:
     """Read what a finished run left."""
-    path, keys = job.folder / _CARD, ("kinds", "milliseconds")
+    path, keys = job.folder / _CARD, {"kinds": list, "milliseconds": dict}
     remedy = f"remove {path}; the run is then asked again"
     said = read_json(path, remedy=remedy, keys=keys)
     if is_card(said):  # earlier comparisons have no checksums

@@ -18,6 +18,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, csr
 from longtail.errors import BadInput
+from longtail.files import must_be_a_file
 from longtail.topk import BoolArray
 
 Report: TypeAlias = Callable[[BadInput], None]
@@ -37,9 +38,10 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file with their ends; unpacked where the name ends in ``.gz``.
 
     Raises:
-        BadInput: the file is missing or not readable, or its gzip is broken.
+        BadInput: the file is missing or not readable, or no file, or its gzip is broken.
     """
     count = 0
+    must_be_a_file(path, remedy="put a file there")
     try:
         packed = path.suffix == ".gz"
         with path.open("rb") as file, io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file as stream:
