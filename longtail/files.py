@@ -190,7 +190,7 @@ def read_json(path: Path, *, remedy: str, keys: Collection[str] | Mapping[str, K
     """
     must_be_a_file(path, remedy=remedy)
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes().decode())  # of bytes it takes more than UTF-8
     except FileNotFoundError:
         raise BadInput(path, "expected a JSON file, found none", remedy=remedy) from None
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError, too

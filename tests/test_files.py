@@ -216,11 +216,12 @@ def test_sha256_reads_a_file_of_several_blocks(tmp_path):
         (b"", "expected JSON, found Expecting value"),
         (b'{"a": 1', "expected JSON, found Expecting"),
         (b'"\xff"', "expected JSON, found 'utf-8' codec"),
+        (b'{"\xed\xa0\x80": 1}', "expected JSON, found 'utf-8' codec"),
         (b"[1]", "expected a JSON object, found list"),
         (b"{}", "expected a, found no a"),
         (b"[" * 100_000, "expected JSON, found "),
     ],
-    ids=["empty", "cut", "no UTF-8", "a list", "a key is missing", "too deep"],
+    ids=["empty", "cut", "no UTF-8", "a surrogate", "a list", "a key is missing", "too deep"],
 )
 def test_json_that_is_not_as_it_must_be_is_one_line(tmp_path, content, problem):
     path = tmp_path / "file.json"

@@ -122,7 +122,7 @@ def read_if_there(path: Path, kind: type[Content]) -> Content:
         return kind()
     must_be_a_file(path, remedy=_AGAIN)
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:
         raise BadInput(path, f"expected JSON, found none ({_first_line(error)})", remedy=_AGAIN) from error
     if not isinstance(found, kind):

@@ -76,7 +76,7 @@ def _parquet(path: Path) -> Iterator[Record]:
     must_be_a_file(path, remedy="give a Parquet file")
     number = 0
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=4096):
                 for number, record in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
                     yield number, record
