@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import lzma
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tokenize import TokenError
+from zipfile import BadZipFile
 
 import numpy as np
 
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, new_folder, read_json, write_json
+from longtail.files import check_hashes, hashes, must_be_a_file, new_folder, read_json, write_json
 from longtail.topk import AnyArray
 
 CHECKSUMS = "checksums.json"  # in a folder of arrays
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
+_BROKEN = (OSError, ValueError, TypeError, OverflowError, MemoryError, SyntaxError, TokenError)  # of a .npy header
 _TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
 
 
@@ -61,14 +65,39 @@ def read_array(path: Path, *, remedy: str) -> AnyArray:
     Raises:
         BadInput: there is no such file, or it does not hold an array of numbers.
     """
+    must_be_a_file(path, remedy=remedy)
     try:
         array = np.lib.format.open_memmap(path, mode="r")
-    except (OSError, ValueError, TypeError, OverflowError, MemoryError, SyntaxError, TokenError) as error:
+    except _BROKEN as error:
         problem = f"expected an array of numbers, found none ({' '.join(str(error).split())[:80]})"
         raise BadInput(path, problem, remedy=remedy) from error
     if array.dtype.kind not in "biuf":
         raise BadInput(path, f"expected an array of numbers, found one of {array.dtype}", remedy=remedy)
     return array
+
+
+def read_archive(path: Path, names: Sequence[str], *, remedy: str) -> list[AnyArray]:
+    """Arrays of a .npz file, of which nothing is unpickled.
+
+    Args:
+        path: of the file.
+        names: of the arrays.
+        remedy: what to do where it does not hold them.
+
+    Raises:
+        BadInput: there is no such file, or it does not hold arrays of numbers of these names.
+    """
+    must_be_a_file(path, remedy=remedy)
+    try:
+        with path.open("rb") as file:  # numpy leaves a broken file open
+            arrays = np.load(file, allow_pickle=False)
+            found = [arrays[name] for name in names]
+        if wrong := [array.dtype for array in found if array.dtype.kind not in "biuf"]:
+            raise BadInput(path, f"expected arrays of numbers, found one of {wrong[0]}", remedy=remedy)
+    except (*_BROKEN, KeyError, IndexError, EOFError, RuntimeError, BadZipFile, zlib.error, lzma.LZMAError) as error:
+        problem = f"expected arrays of numbers, found none ({' '.join(str(error).split())[:80]})"
+        raise BadInput(path, problem, remedy=remedy) from error
+    return found
 
 
 def map_arrays(path: Path) -> dict[str, AnyArray]:

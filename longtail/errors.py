@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from longtail.units import printable
+
 
 class LongtailError(Exception):
-    """A problem that its reader can mend. The command line prints it as one line and exits with status 1."""
+    """A problem that its reader can mend. The command line prints it as one line and exits with status 1.
+
+    Args:
+        message: may hold names of files and texts of others: what a terminal would obey in them is only shown.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class BadInput(LongtailError):

@@ -8,11 +8,12 @@ import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from safetensors import SafetensorError
 
@@ -20,9 +21,11 @@ from longtail.errors import BadInput, NotWritten
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
 Kept = TypeVar("Kept")
+Kinds: TypeAlias = type | tuple[type, ...]
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former
 _WINDOWS = os.name == "nt"
 _QUERY = 0x1000  # PROCESS_QUERY_LIMITED_INFORMATION of Windows
+_FORGOTTEN = 24 * 3600  # seconds after which what another machine left half-written is taken for a killed process's
 _HOST = platform.node().replace(".", "-").replace("@", "-")
 _in_use: set[Path] = set()  # by this process
 
@@ -93,7 +96,7 @@ def _temporary(path: Path) -> Path:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():  # what a link leads to stays
         shutil.rmtree(path, ignore_errors=True)
     else:
         with suppress(OSError):
@@ -119,7 +122,8 @@ def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:
 def remove_partial(folder: Path) -> None:
     """Remove what killed processes left half-written, or half-removed, in a folder and below it.
 
-    What a living process writes stays, and what one of another machine does, which cannot be asked whether it lives.
+    What a living process writes stays. One of another machine, or of a container that is gone, cannot be asked whether
+    it lives: what it wrote goes once nothing of it has changed for a day.
     """
     _remove_dead(folder.resolve().rglob(f".*{PARTIAL}"))
 
@@ -127,8 +131,17 @@ def remove_partial(folder: Path) -> None:
 def _remove_dead(paths: Iterable[Path]) -> None:
     for path in [*paths]:
         process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")
-        if path not in _in_use and host in ("", _HOST) and not _is_of_another(process):
+        lives = _is_of_another(process) if host in ("", _HOST) else _changed(path) > time.time() - _FORGOTTEN
+        if path not in _in_use and not lives:
             _remove(path)
+
+
+def _changed(path: Path) -> float:
+    """When a file, or a folder and what is in it, was last changed, in seconds since 1970; now where it just goes."""
+    try:
+        return max(one.lstat().st_mtime for one in (path, *path.rglob("*")))
+    except OSError:
+        return time.time()
 
 
 def _is_of_another(process: str) -> bool:
@@ -172,19 +185,33 @@ def write_json(path: Path, value: Any) -> None:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def read_json(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[str, Any]:
+def must_be_a_file(path: Path, *, remedy: str) -> None:
+    """Refuse a folder, a pipe or a device in the place of a file: to open a pipe may never end.
+
+    A link to a file is one, and what is not there is for who opens it.
+
+    Raises:
+        BadInput: something else is there.
+    """
+    if path.exists() and not path.is_file():
+        found = "a folder" if path.is_dir() else "a pipe, a socket or a device"
+        raise BadInput(path, f"expected a file, found {found}", remedy=remedy)
+
+
+def read_json(path: Path, *, remedy: str, keys: Collection[str] | Mapping[str, Kinds] = ()) -> dict[str, Any]:
     """The object in a JSON file.
 
     Args:
         path: of the file.
         remedy: what to do where it is not as it must be.
-        keys: that it must have.
+        keys: that it must have, and the types of their values where they are given, too; true and false are no numbers.
 
     Raises:
-        BadInput: there is no such file, or it holds no JSON object with these keys.
+        BadInput: there is no such file, or it holds no JSON object with these keys and types.
     """
+    must_be_a_file(path, remedy=remedy)
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes().decode())  # of bytes it takes more than UTF-8
     except FileNotFoundError:
         raise BadInput(path, "expected a JSON file, found none", remedy=remedy) from None
     except (ValueError, RecursionError) as error:  # text that is no UTF-8 is a ValueError, too
@@ -192,8 +219,12 @@ def read_json(path: Path, *, remedy: str, keys: Collection[str] = ()) -> dict[st
         raise BadInput(path, problem, remedy=remedy) from None
     if not isinstance(value, dict):
         raise BadInput(path, f"expected a JSON object, found {type(value).__name__}", remedy=remedy)
-    if missing := [key for key in keys if key not in value]:
-        raise BadInput(path, f"expected {', '.join(keys)}, found no {', '.join(missing)}", remedy=remedy)
+    kinds = keys if isinstance(keys, Mapping) else dict.fromkeys(keys, object)
+    if missing := [key for key in kinds if key not in value]:
+        raise BadInput(path, f"expected {', '.join(kinds)}, found no {', '.join(missing)}", remedy=remedy)
+    for key, kind in kinds.items():
+        if not isinstance(value[key], kind) or (kind in (int, float) and isinstance(value[key], bool)):
+            raise BadInput(path, f"expected another {key}, found {str(value[key])[:80]!r}", remedy=remedy)
     return value
 
 
@@ -237,7 +268,7 @@ def check_hashes(folder: Path, expected: Mapping[str, str], *, remedy: str = "co
         path = folder / name
         found = sha256(path) if path.is_file() else "no such file"
         if found != hash_then:
-            raise BadInput(path, f"expected SHA-256 {hash_then[:12]}..., found {found[:12]}", remedy=remedy)
+            raise BadInput(path, f"expected SHA-256 {str(hash_then)[:12]}..., found {found[:12]}", remedy=remedy)
 
 
 def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -> Kept:

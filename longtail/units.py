@@ -1,8 +1,20 @@
-"""Numbers for people: times, sizes, intervals and means."""
+"""Numbers and texts for people: times, sizes, intervals and means; text that a terminal only shows."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+
+_COMMANDS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]")
+
+
+def printable(text: str) -> str:
+    """A text as one line that a terminal shows and does not obey.
+
+    Control characters, line ends and changes of direction are written as JSON writes them, so that JSON in which they
+    stand unescaped stays the same JSON.
+    """
+    return _COMMANDS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def half_width(value: Mapping[str, float]) -> float:

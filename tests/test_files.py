@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -146,6 +147,20 @@ def test_the_names_of_new_folders_are_synced_and_folders_leave_by_name_first(tmp
     assert not [*(tmp_path / "a").iterdir()]
 
 
+def test_what_another_machine_left_goes_after_a_day(tmp_path):
+    """A container that is gone cannot be asked; one that still writes changes what it writes."""
+    day, now = 24 * 3600, time.time()
+    ages = {"old": (day + 60, day + 60), "new": (60, 60), "written": (2 * day, 60)}
+    for name, (of_folder, of_file) in ages.items():
+        folder = tmp_path / f".{name}.7@gone.partial"
+        folder.mkdir()
+        (folder / "half").write_text("half")
+        os.utime(folder / "half", (now - of_file,) * 2)
+        os.utime(folder, (now - of_folder,) * 2)
+    remove_partial(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".new.7@gone.partial", ".written.7@gone.partial"]
+
+
 def test_a_process_killed_while_it_writes_leaves_nothing_that_stays(tmp_path):
     """Neither do the libraries that it writes with: safetensors has a temporary name of its own."""
     script = """if True:
@@ -225,11 +240,12 @@ def test_sha256_reads_a_file_of_several_blocks(tmp_path):
         (b"", "expected JSON, found Expecting value"),
         (b'{"a": 1', "expected JSON, found Expecting"),
         (b'"\xff"', "expected JSON, found 'utf-8' codec"),
+        (b'{"\xed\xa0\x80": 1}', "expected JSON, found 'utf-8' codec"),
         (b"[1]", "expected a JSON object, found list"),
         (b"{}", "expected a, found no a"),
         (b"[" * 100_000, "expected JSON, found "),
     ],
-    ids=["empty", "cut", "no UTF-8", "a list", "a key is missing", "too deep"],
+    ids=["empty", "cut", "no UTF-8", "a surrogate", "a list", "a key is missing", "too deep"],
 )
 def test_json_that_is_not_as_it_must_be_is_one_line(tmp_path, content, problem):
     path = tmp_path / "file.json"
@@ -239,3 +255,14 @@ def test_json_that_is_not_as_it_must_be_is_one_line(tmp_path, content, problem):
     assert "\n" not in str(refused.value)
     with pytest.raises(BadInput, match="expected a JSON file, found none; write it again"):
         read_json(tmp_path / "none.json", remedy="write it again")
+
+
+def test_values_of_another_type_are_refused(tmp_path):
+    path, kinds = tmp_path / "file.json", {"count": int, "names": list, "said": bool, "any": object}
+    whole = {"count": 1, "names": [], "said": True, "any": True}
+    write_json(path, whole)
+    assert read_json(path, remedy="write it again", keys=kinds) == whole
+    for key, value in [("count", "1"), ("count", True), ("count", 1.0), ("names", {}), ("names", None), ("said", 1)]:
+        write_json(path, whole | {key: value})
+        with pytest.raises(BadInput, match=rf"file\.json: expected another {key}, found '.*'; write it again"):
+            read_json(path, remedy="write it again", keys=kinds)

@@ -14,6 +14,7 @@ from typer.main import get_command, get_group
 
 import longtail
 from longtail.errors import LongtailError
+from longtail.units import printable
 
 _UsageError: Any = typer.BadParameter.__base__  # of click, or of the copy of it that typer brings
 
@@ -133,5 +134,7 @@ def _of_usage(error: Any) -> str:
 
 
 def _refuse(message: str) -> None:
-    Console(stderr=True).print(f"longtail: {message}", style="red", highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=True).print(
+        f"longtail: {printable(message)}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
     sys.exit(1)

@@ -59,6 +59,6 @@ def compare(
         style = "red" if what == "failed" else "yellow"
         console.print(f"{label}, seed {seed}, {what}: {why}", style=style, highlight=False, markup=False)
     files = ", ".join(str(out / name) for name in ("report.html", "results.md", "results.json"))
-    console.print(f"Report, tables and numbers: {files}", highlight=False)
+    console.print(f"Report, tables and numbers: {files}", highlight=False, markup=False)
     if results["failed"]:
         raise typer.Exit(1)

@@ -11,6 +11,7 @@ import numpy as np
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
@@ -22,9 +23,10 @@ from longtail.data.filters import proposed_filter
 from longtail.data.holdout import rows_to_hold_out
 from longtail.data.io.imports import Columns, Match, import_tables
 from longtail.data.io.manifest import is_encoding, part
-from longtail.data.io.writing import write_pairs, write_sparse
+from longtail.data.io.writing import write_pairs
 from longtail.errors import BadInput
 from longtail.files import must_be_free
+from longtail.units import printable
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
 Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/data.md).", show_default=False)]
@@ -52,7 +54,9 @@ def check(
     if dataset is None:
         console.print(_counted(len(findings), "error"))
         raise typer.Exit(1)
-    console.print(f"{dataset.name} can be used: no errors, {_counted(len(findings), 'warning')}", markup=False)
+    console.print(
+        f"{printable(dataset.name)} can be used: no errors, {_counted(len(findings), 'warning')}", markup=False
+    )
     if write_filters:
         _write_filters(folder, dataset, console)
 
@@ -85,10 +89,10 @@ def describe(folder: Folder) -> None:
     with _busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
     console = Console(highlight=False)
-    console.print(description.name, style="bold", markup=False)
+    console.print(printable(description.name), style="bold", markup=False)
     for line in (description.description, description.licence and f"Licence: {description.licence}"):
         if line:
-            console.print(line, markup=False)
+            console.print(printable(line), markup=False)
     for section in sections(description):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for i, name in enumerate(section.header):
@@ -183,10 +187,8 @@ def split(
         cut = rows_to_hold_out(dataset.train.targets, size, seed)
         kept, held = dataset.holdout(cut)
         made = replace(kept, test=held)
-        made.write(out)
-        for name, graph in dataset.graphs.items():
-            if graph.train is not None:
-                write_sparse(out / f"{name}_tst_X_Y.txt.gz", graph.train[cut])
+        graphs = dataset.graphs.items()
+        made.write(out, test_links={name: graph.train[cut] for name, graph in graphs if graph.train is not None})
     _say_written(out, made)
     frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
     lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())
@@ -204,4 +206,4 @@ def _say_written(out: Path, dataset: Dataset) -> None:
 
 def _busy(what: str) -> Status:
     """Something that moves while a large data set is read; nothing where the output is no terminal."""
-    return Console(stderr=True).status(what)
+    return Console(stderr=True).status(escape(printable(what)))

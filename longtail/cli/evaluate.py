@@ -73,7 +73,7 @@ def evaluate(
 
         with replacing(report / "report.html") as path:
             path.write_text(report_of_run(run, dataset, found.ranked, data=folder), encoding="utf-8")
-        console.print(f"The report is in {report / 'report.html'}.", highlight=False)
+        console.print(f"The report is in {report / 'report.html'}.", highlight=False, markup=False)
 
 
 def _show_both_ways(model: Model, vectors: FloatArray, dataset: Dataset, console: Console) -> None:

@@ -11,8 +11,10 @@ import typer
 from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
+from longtail.data.io.formats import json_lines
 from longtail.errors import BadInput
 from longtail.model.label_set import LabelSet, NewLabel
+from longtail.units import printable
 
 labels_app = typer.Typer(help="Add, remove and list labels of a trained model.", no_args_is_help=True)
 _BLOCK = 1_000  # labels added at a time
@@ -61,7 +63,7 @@ def list_(run: RunFolder) -> None:
     for change in label_set.changes():
         said: dict[str, Any] = {"uid": change.uid}
         said |= {"removed": True} if change.text is None else {"text": change.text, "examples": list(change.examples)}
-        sys.stdout.write(json.dumps(said, ensure_ascii=False) + "\n")
+        sys.stdout.write(printable(json.dumps(said, ensure_ascii=False)) + "\n")
     label_set.close()
 
 
@@ -76,16 +78,14 @@ def compact(run: RunFolder) -> None:
 
 
 def _read(path: Path) -> list[NewLabel]:
-    if not path.is_file():
-        raise BadInput(path, "expected JSON lines, found no such file", remedy="give another")
     labels = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, said in enumerate(json_lines(path), 1):
         try:
-            said = json.loads(line)
+            assert said is not None, "json_lines stops at what is none"
             examples = [{"title": one} if isinstance(one, str) else dict(one) for one in said.get("examples", [])]
             label = NewLabel(said["uid"], said["text"], examples)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            problem = f"expected a JSON object with uid, text and perhaps examples, found {line[:60]}"
+        except (ValueError, KeyError, TypeError) as error:
+            problem = f"expected a JSON object with uid, text and perhaps examples, found {str(said)[:60]}"
             raise BadInput(path, problem, remedy="mend the line", line=number) from error
         if not all(
             isinstance(part, str) for part in (label.uid, label.text, *(p for e in examples for p in e.values()))

@@ -22,6 +22,7 @@ from longtail.model import Model, load
 from longtail.model.explanation import linked_nodes
 from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
+from longtail.units import printable
 
 
 def predict(
@@ -70,7 +71,7 @@ def predict(
         else:
             with temporary.open("w", encoding="utf-8") as out:
                 out.writelines(_json_lines(model, given, blocks, explain))
-    Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False)
+    Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False, markup=False)
 
 
 def _print(model: Model, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
@@ -78,12 +79,17 @@ def _print(model: Model, texts: Iterator[dict[str, str]], k: int, kind: str | No
     console = Console(highlight=False)
     for text in texts:
         (labels,) = model.predict([text], k, kind=kind)
-        console.print(f"[bold]{escape(text.get('title', ''))}[/bold]")
+        console.print(f"[bold]{_shown(text.get('title', ''))}[/bold]")
         for label in labels:
-            console.print(f"  {label.score:8.3f}  {escape(label.text)}", no_wrap=True, overflow="ellipsis")
+            console.print(f"  {label.score:8.3f}  {_shown(label.text)}", no_wrap=True, overflow="ellipsis")
         for node in linked_nodes(model, [text])[0] if explain else ():
             share = "" if node.weight is None else f"{node.weight:.2f}"
-            console.print(f"  {share:>8}  <- {escape(node.text)}", style="dim", no_wrap=True, overflow="ellipsis")
+            console.print(f"  {share:>8}  <- {_shown(node.text)}", style="dim", no_wrap=True, overflow="ellipsis")
+
+
+def _shown(text: str) -> str:
+    """A text of others, between markup."""
+    return escape(printable(text))
 
 
 @contextmanager
@@ -137,7 +143,7 @@ def _json_lines(
             line: dict[str, Any] = {"text": text.get("title", ""), "labels": [label._asdict() for label in labels]}
             if nodes is not None:
                 line["nodes"] = [node._asdict() for node in nodes[i]]
-            yield json.dumps(line, ensure_ascii=False) + "\n"
+            yield printable(json.dumps(line, ensure_ascii=False)) + "\n"
 
 
 def _write_arrays(path: Path, blocks: list[Predictions], k: int, uids: bool) -> None:

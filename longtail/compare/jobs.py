@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from longtail.arrays import read_archive
+from longtail.cards import is_card, read_card, write_card
 from longtail.compare.methods import Method
 from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
@@ -28,6 +30,8 @@ from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
 from longtail.train.progress import settings_of
+
+_CARD, _RANKED = "prediction.json", "predictions.npz"  # of a run that is done: what it says of its ranking, and that
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Job:
 
     def done(self) -> bool:
         """Whether what it predicts is there; its model need not be any more."""
-        return (self.folder / "prediction.json").exists()
+        return (self.folder / _CARD).exists()
 
 
 def train(job: Job, *, process: Process) -> None:
@@ -158,18 +162,22 @@ def predict(job: Job, test: Split) -> None:
 def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float]) -> None:
     """Write what a run predicts, and how long that took, by score kind."""
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
-    with replacing(job.folder / "predictions.npz") as path, path.open("wb") as file:
+    with replacing(job.folder / _RANKED) as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
     said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.folder)}
-    write_json(job.folder / "prediction.json", said)
+    write_card(job.folder / _CARD, said, files=[_RANKED])
 
 
 def outcome(job: Job) -> Outcome:
     """Read what a finished run left."""
-    path, keys = job.folder / "prediction.json", ("kinds", "milliseconds")
-    said = read_json(path, remedy="remove it; the run is then asked again", keys=keys)
-    with np.load(job.folder / "predictions.npz") as arrays:
-        tops = {kind: TopK(arrays[f"{kind} ids"], arrays[f"{kind} scores"]) for kind in said["kinds"]}
+    path, keys = job.folder / _CARD, {"kinds": list, "milliseconds": dict}
+    remedy = f"remove {path}; the run is then asked again"
+    said = read_json(path, remedy=remedy, keys=keys)
+    if is_card(said):  # earlier comparisons have no checksums
+        said = read_card(path, remedy=remedy, keys=keys)
+    names = [f"{kind} {part}" for kind in said["kinds"] for part in ("ids", "scores")]
+    arrays = read_archive(job.folder / _RANKED, names, remedy=remedy)
+    tops = {kind: TopK(*arrays[2 * i : 2 * i + 2]) for i, kind in enumerate(said["kinds"])}
     size = said.get("model_bytes")  # earlier comparisons have none
     return Outcome.of(job.folder, tops, said["milliseconds"], seed=job.seed, command=typed(job.command), size=size)
 

@@ -48,7 +48,7 @@ def alone(folder: Path, console: Console) -> Iterator[tuple[int, ...]]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            console.print(f"Waiting for another process that works in {folder}.", highlight=False)
+            console.print(f"Waiting for another process that works in {folder}.", highlight=False, markup=False)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield (descriptor,)
     finally:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from longtail.arrays import read_archive
 from longtail.compare import peers
 from longtail.compare.peers import PEERS
 from longtail.compare.peers.base import Peer
@@ -21,8 +22,12 @@ from longtail.data.sparse import row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
+from longtail.files import read_json
 from longtail.text.bag import BagTokenizer, words_of
 from longtail.topk import TopK, rank
+
+_AGAIN = "give the same command again: the peer is then run again"
+_SAID = ("seconds", "peak_memory", "peak_gpu_memory", "prediction_seconds", "versions")
 
 
 def must_be_there(names: Sequence[str], python: str) -> None:
@@ -115,12 +120,12 @@ def collect(given: Path, test: Split, depth: int) -> tuple[TopK, dict[str, Any]]
         test: the test split, whose filtered pairs are left out.
         depth: labels kept of each document.
     """
-    with np.load(given / "answer.npz") as arrays:
-        ids, scores = arrays["ids"].astype(np.int64), arrays["scores"]
+    ids, scores = read_archive(given / "answer.npz", ["ids", "scores"], remedy=_AGAIN)
+    ids = ids.astype(np.int64)
     if test.filtered is not None:
         L = test.targets.shape[1]
         keys = np.arange(len(ids))[:, None] * L + ids  # (n, K)
         hidden = row_of_entry(test.filtered) * L + test.filtered.indices
         ids = np.where((ids >= 0) & np.isin(keys, hidden), -1, ids)
-    said: dict[str, Any] = json.loads((given / "answer.json").read_text(encoding="utf-8"))
+    said = read_json(given / "answer.json", remedy=_AGAIN, keys=_SAID)
     return rank(ids, scores, depth), said

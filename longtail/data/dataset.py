@@ -14,7 +14,7 @@ from longtail.data.graph import Graph
 from longtail.data.io.folder import FIELDS, Folder, Side
 from longtail.data.io.graphs import write_graph
 from longtail.data.io.manifest import NAME
-from longtail.data.io.writing import write_pairs, write_records
+from longtail.data.io.writing import write_pairs, write_records, write_sparse
 from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
 from longtail.data.split import Split
 from longtail.data.texts import MEND_TEXT, STORABLE, GivenText, Texts, storable
@@ -136,8 +136,12 @@ class Dataset:
         read = {name: source.graph(name, len(train), len(labels)) for name in names}
         return assembled(source, train, labels, split("test") if test and source.has("test") else None, read)
 
-    def write(self, folder: str | Path) -> None:
+    def write(self, folder: str | Path, *, test_links: Mapping[str, CSR] | None = None) -> None:
         """Write a data set folder, as JSON lines; it appears whole or not at all.
+
+        Args:
+            folder: to write.
+            test_links: edges of the test documents by graph, for ``<graph>_tst_X_Y.txt.gz``, which `read` leaves aside.
 
         Raises:
             BadInput: the folder is there already, and not empty, or a name is none that a file can hold.
@@ -159,6 +163,8 @@ class Dataset:
                 "propensity": self.propensity and {"A": self.propensity.A, "B": self.propensity.B},
             }
             graphs = {name: write_graph(path, name, graph) for name, graph in self.graphs.items()}
+            for name, edges in (test_links or {}).items():
+                write_sparse(path / f"{name}_tst_X_Y.txt.gz", edges)
             content = {key: value for key, value in said.items() if value} | {"encoding": "utf-8", "graphs": graphs}
             write_json(path / NAME, content)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,11 +15,14 @@ from safetensors.numpy import load, save
 
 from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
-from longtail.files import replacing, sha256
+from longtail.files import must_be_a_file, replacing, sha256
 from longtail.model import integrity
-from longtail.model.integrity import BACKUP, LABELS, NAME, broken, checked, unusable
+from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked, unusable
 from longtail.topk import AnyArray
 
+_PRAGMAS = "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+_FOLDER = re.compile(r"model(-[0-9]+)?")  # that a model of a run has
+_OF_THE_FILE = {sqlite3.OperationalError, sqlite3.DatabaseError}  # other errors are faults of a program
 _BUSY = 30.0  # seconds to wait for another process that writes
 
 Example = Mapping[str, str]  # a document, by field
@@ -81,6 +85,7 @@ class Catalogue:
         integrity.must_be_there(run)
         self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
+        must_be_a_file(self.path, remedy=RESTORE)
         try:
             self._connection = sqlite3.connect(
                 self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
@@ -88,7 +93,7 @@ class Catalogue:
         except sqlite3.Error as error:
             raise unusable(self.path, error) from error
         try:
-            self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+            self._connection.executescript(_PRAGMAS)
             with self._transaction():
                 integrity.bring_up_to_date(self._connection, self.path, trained)
                 found, last, self._identity = integrity.check(self._connection, self.path)
@@ -130,7 +135,7 @@ class Catalogue:
         except BaseException as error:
             if self._connection.in_transaction:  # SQLite ends it by itself where the disk fails
                 self._connection.execute("ROLLBACK")
-            if type(error) in {sqlite3.OperationalError, sqlite3.DatabaseError}:  # others are faults of a program
+            if isinstance(error, Exception) and type(error) in _OF_THE_FILE:
                 raise unusable(self.path, error) from error
             raise
 
@@ -147,9 +152,16 @@ class Catalogue:
         return before != self._version
 
     def state(self) -> State:
-        """Where the catalogue stands."""
+        """Where the catalogue stands.
+
+        Raises:
+            BadInput: the model that it names is none of the run's.
+        """
         (found,) = self._rows("SELECT last, folded, dropped, folder, numbered FROM state")
-        return State(*found)
+        state = State(*found)
+        if not _FOLDER.fullmatch(str(state.folder)):
+            raise broken(self.path, f"one on top of {state.folder!r}")
+        return state
 
     def since(self, number: int) -> tuple[int, list[Change]]:
         """The number of the last change, and the newest change of each label among those after ``number``."""

@@ -141,8 +141,8 @@ def check(connection: sqlite3.Connection, path: Path) -> tuple[str, int, str]:
     trained, last, identity = state[0], state[1], state[6]
     if (known := path.with_name(KNOWN)).exists():
         remedy = f"remove it, if {NAME} is this run's own, which is whole; it is then written again"
-        told = read_json(known, remedy=remedy, keys=["identity", "last"])
-        if told["identity"] != identity or not isinstance(told["last"], int):
+        told = read_json(known, remedy=remedy, keys={"identity": str, "last": int})
+        if told["identity"] != identity:
             raise BadInput(known, f"expected the identity of {NAME}, found that of another", remedy=remedy)
         if told["last"] > last:
             raise broken(path, f"one of {last} changes, where {told['last']} were made")

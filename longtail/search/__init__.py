@@ -63,7 +63,7 @@ def open_index(folder: Path, rows: Rows) -> Approximate:
     Raises:
         BadInput: it was made by a method that is not in `INDEXES`, is broken, or is of another table.
     """
-    load = _kept(str(read_json(folder / CARD, remedy=REMEDY, keys=["method"])["method"])).load
+    load = _kept(read_json(folder / CARD, remedy=REMEDY, keys={"method": str})["method"]).load
     assert load is not None
     opened: Approximate = load(folder, rows)
     return opened

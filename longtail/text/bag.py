@@ -227,7 +227,7 @@ class BagTokenizer:
     @classmethod
     def load(cls, folder: Path) -> BagTokenizer:
         """Read what `save` wrote."""
-        keys = ("features", "idf", "ngram")
+        keys = {"features": list, "idf": list, "ngram": int}
         state = read_json(folder / "bag.json", keys=keys, remedy="copy the model folder again, whole")
         return cls(tuple(state["features"]), np.asarray(state["idf"], np.float32), int(state["ngram"]))
 

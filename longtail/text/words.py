@@ -92,6 +92,6 @@ class WordTokenizer:
     @classmethod
     def load(cls, folder: Path) -> WordTokenizer:
         """Read what `save` wrote."""
-        keys = ("words", "max_length")
+        keys = {"words": list, "max_length": int}
         state = read_json(folder / "words.json", keys=keys, remedy="copy the model folder again, whole")
         return cls(tuple(state["words"]), int(state["max_length"]))

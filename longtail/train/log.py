@@ -13,8 +13,10 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from longtail.errors import BadInput
-from longtail.files import replacing
+from longtail.files import must_be_a_file, replacing
+from longtail.units import printable
 
+_OF_LOG = "it says how a stage went, and nothing is trained or ranked by it"
 LOG = "metrics.jsonl"  # in a run folder
 
 
@@ -128,7 +130,7 @@ class Log:
     def say(self, text: str) -> None:
         """Print a line, above the progress bar."""
         if self.console is not None:
-            self.console.print(text, highlight=False)
+            self.console.print(printable(text), highlight=False, markup=False)
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table."""
@@ -159,6 +161,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     Raises:
         BadInput: another line is none of a log. It is refused, not skipped: a report must not lack an epoch in silence.
     """
+    must_be_a_file(path, remedy=f"remove it; {_OF_LOG}")
     found = []
     for number, line in enumerate(_whole(path.read_bytes() if path.is_file() else b"").split(b"\n")[:-1], 1):
         try:
@@ -166,8 +169,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
         except (ValueError, RecursionError):
             fields = None
         if not isinstance(fields, dict) or type(fields.get("step", 0)) is not int:
-            remedy = "remove the line; it says how a stage went, and nothing is trained or ranked by it"
-            raise BadInput(path, f"expected a line of a log, found {line[:40]!r}", remedy=remedy, line=number)
+            problem = f"expected a line of a log, found {line[:40]!r}"
+            raise BadInput(path, problem, remedy=f"remove the line; {_OF_LOG}", line=number)
         found.append(fields)
     return found
 

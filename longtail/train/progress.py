@@ -40,7 +40,7 @@ def settings_of(run: Path) -> dict[str, Any]:
         BadInput: there is none, or it is not what was written, or a later version wrote it.
     """
     path = run / "run.json"
-    if not path.is_file():
+    if not path.exists():
         raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one into this folder")
     remedy = "put the file back as it was, or train the run again"
     settings = {"data": None, "schema": 1} | read_json(path, remedy=remedy, keys=_ASKED)

@@ -15,7 +15,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from longtail.compare.comparison import compare
+from longtail.compare.comparison import _job, compare
+from longtail.compare.jobs import outcome
 from longtail.compare.methods import Method
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
@@ -139,8 +140,7 @@ def test_a_comparison_that_kept_no_sizes_of_models_is_gone_on_with(compared, fol
     shutil.copytree(compared[0], out)
     for path in out.glob("runs/*/*/prediction.json"):
         said = json.loads(path.read_text())
-        del said["model_bytes"]
-        path.write_text(json.dumps(said))
+        path.write_text(json.dumps({key: said[key] for key in ("kinds", "milliseconds")}))  # nor checksums
     again = compare(folder, TWO, out, seeds=2)
     for label, row in results["rows"].items():
         assert [run["model_bytes"] for run in again["rows"][label]["runs"]] == [
@@ -162,8 +162,49 @@ def test_a_file_that_is_cut_is_refused_in_one_line(compared, folder, tmp_path, n
     shutil.copytree(compared[0], out)
     path = out / "runs" / "text" / "seed-1" / name
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(BadInput, match=rf"{name}: expected JSON, found .*; (put the file back|remove it; the run)"):
+    with pytest.raises(BadInput, match=rf"{name}: expected JSON, found .*; (put the file back|remove .*; the run)"):
         compare(folder, TWO, out, seeds=2)
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["now", "earlier version"])
+@pytest.mark.parametrize("fault", ["flipped", "cut", "emptied", "gone", "another array"])
+def test_a_ranking_that_is_not_as_it_was_written_is_refused_in_one_line(compared, tmp_path, fault, earlier):
+    job = _job(TWO[0], 0, tmp_path, tmp_path)
+    shutil.copytree(compared[0] / "runs" / "text" / "seed-0", job.folder)
+    outcome(job)
+    path, card = job.folder / "predictions.npz", job.folder / "prediction.json"
+    if earlier:
+        said = json.loads(card.read_text())
+        card.write_text(json.dumps({key: said[key] for key in said.keys() - {"sha256", "digest"}}))
+    content = path.read_bytes()
+    if fault == "gone":
+        path.unlink()
+    elif fault == "another array":
+        np.savez(path, **{"encoder ids": np.array([{}])})
+    else:
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+        path.write_bytes({"flipped": flipped, "cut": content[:middle], "emptied": b""}[fault])
+    with pytest.raises(BadInput, match=r"predictions.npz: expected .*; remove .*/prediction.json; the run") as refused:
+        outcome(job)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_flipped_byte_of_what_a_ranking_says_of_itself_is_refused(compared, tmp_path):
+    job = _job(TWO[0], 0, tmp_path, tmp_path)
+    shutil.copytree(compared[0] / "runs" / "text" / "seed-0", job.folder)
+    card = job.folder / "prediction.json"
+    content, before = card.read_bytes(), outcome(job)
+    for at in range(0, len(content), 3):
+        changed = bytearray(content)
+        changed[at] ^= 1 << at % 8
+        card.write_bytes(changed)
+        try:
+            found = outcome(job)
+        except BadInput:
+            continue
+        assert b'"digest"' not in changed, at  # it is then as one of an earlier version, and its file as it was
+        assert (found.milliseconds, found.model_bytes) == (before.milliseconds, before.model_bytes)
 
 
 def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, tmp_path):

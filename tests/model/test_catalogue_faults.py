@@ -11,7 +11,7 @@ import pytest
 from longtail import Dataset, recipes
 from longtail.errors import BadInput
 from longtail.model import LabelSet, load
-from longtail.model.integrity import RESTORE, Unusable
+from longtail.model.integrity import RESTORE, Unusable, sign
 from longtail.model.label_set import NewLabel, changes_made
 
 EVERY = 64  # bytes
@@ -245,3 +245,17 @@ def test_where_the_run_alone_is_wrong_about_its_catalogue_no_change_is_given_up(
     (run / KNOWN).unlink()
     assert changes(run) == changes(whole[0])
     assert (run / KNOWN).read_bytes() == (whole[0] / KNOWN).read_bytes()
+
+
+@pytest.mark.parametrize("folder", ["../../elsewhere", "/etc", "model-1/../../elsewhere", "", "elsewhere", b"model"])
+def test_a_catalogue_leads_to_no_model_but_those_of_its_run(whole, tmp_path, folder):
+    """Also one whose digests agree: who can write one can sign it."""
+    run = shutil.copytree(whole[0], tmp_path / "run")
+    connection = sqlite3.connect(run / NAME, isolation_level=None)
+    connection.execute("UPDATE state SET folder = ?", (folder,))
+    sign(connection, 0)
+    connection.close()
+    with pytest.raises(
+        BadInput, match=r"labels\.sqlite: expected the catalogue that this run has written, found one on"
+    ):
+        load(run, device="cpu")

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import shutil
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -313,6 +315,20 @@ def test_long_names_are_short_on_the_page_and_are_spelt_out_once(tmp_path, datas
 def test_times_and_sizes_for_people():
     assert [duration(x) for x in (0.123, 9.5, 42, 600, 7200)] == ["0.12 s", "9.5 s", "42 s", "10.0 min", "2.0 h"]
     assert [size(x) for x in (100, 2**20, 2**31)] == ["0.1 KiB", "1.0 MiB", "2.00 GiB"]
+
+
+def test_the_page_runs_its_own_script_alone_and_asks_for_nothing(tmp_path, dataset, judge):
+    rows, results = results_of([run_of(tmp_path, judge, HOSTILE, ["encoder"], 0)], dataset, judge)
+    page = report(results, rows, dataset, judge)
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', page)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    allowed = b64encode(sha256(script.encode()).digest()).decode()
+    assert policy.split("; ") == [
+        "default-src 'none'",
+        "img-src data:",
+        "style-src 'unsafe-inline'",
+        f"script-src 'sha256-{allowed}'",
+    ]
 
 
 @pytest.mark.slow

@@ -12,10 +12,13 @@ from safetensors.numpy import load_file
 
 from longtail import recipes
 from longtail.errors import BadInput
+from longtail.model import load
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.testing.planted import planted
 
 OPTIONS = {"epochs": 1, "classifier_epochs": 1, "batch": 32, "width": 8, "validation": 0.2, "device": "cpu"}
+
+OPTIONS_OF_DPR = {"epochs": 1, "batch": 32, "width": 8, "device": "cpu"}
 
 
 class Killed(BaseException):
@@ -127,3 +130,20 @@ def test_what_earlier_versions_left_in_a_killed_run_is_removed(data, tmp_path):
     (tmp_path / "run" / "stages" / ".tmpbYWSTb").write_text("half")
     with pytest.raises(BadInput, match=r"run\.json: the run was made with arguments"):
         recipes.ngame(data, out=tmp_path / "run", **OPTIONS | {"width": 16})
+
+
+@pytest.mark.parametrize("fault", ["flipped", "cut", "emptied"])
+def test_a_finished_run_whose_card_is_broken_makes_its_model_again(data, tmp_path, fault):
+    whole = tmp_path / "whole"
+    recipes.dpr(data, out=whole, **OPTIONS_OF_DPR)
+    content = (whole / "model" / "bundle.json").read_bytes()
+    for at in (0, 9, len(content) // 2, len(content) - 9) if fault == "flipped" else (len(content) // 2,):
+        run = shutil.copytree(whole, tmp_path / f"run-{at}")
+        flipped = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
+        broken = {"flipped": flipped, "cut": content[:at], "emptied": b""}[fault]
+        (run / "model" / "bundle.json").write_bytes(broken)
+        with pytest.raises(BadInput, match=r"bundle\.json: expected "):
+            load(run, device="cpu")
+        recipes.dpr(data, out=run, **OPTIONS_OF_DPR)
+        assert_same(model_of(run), model_of(whole))
+        assert (run / "model" / "bundle.json").read_bytes() == content

@@ -11,9 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 from transformers.utils import logging as transformers_logging
 
 from longtail.errors import BadInput, LongtailError, MissingExtra
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text import huggingface
 from longtail.text.huggingface import TransformerTokenizer, model_folder, quiet
 
@@ -182,3 +185,76 @@ def test_what_is_always_installed_has_no_package_of_transformers() -> None:
     assert all(f'"{name}' in own for name in ("transformers", "tokenizers", "huggingface-hub"))
     others = [line for line in extras if line.startswith(("minilm", "sentence-transformers"))]
     assert ["longtail[transformers]" in line for line in others] == [True, True]
+
+
+def with_code(tiny_bert: Path, to: Path) -> Path:
+    """A transformer whose own code leaves a file behind when it is run."""
+    folder = copied(tiny_bert, to)
+    said = json.loads((folder / "config.json").read_text())
+    own = {"AutoConfig": "own.OwnConfig", "AutoModel": "own.OwnModel", "AutoTokenizer": ["own.OwnTokenizer", None]}
+    (folder / "config.json").write_text(json.dumps(said | {"model_type": "own", "auto_map": own}))
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    told |= {"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.OwnTokenizer", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told))
+    (folder / "own.py").write_text(f"from pathlib import Path\nPath({str(to / 'was run')!r}).touch()\n")
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["AutoModel", "AutoTokenizer"])
+def test_code_of_a_transformer_is_never_run_and_nobody_is_asked(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    asked: list[str] = []
+
+    def yes(question: str = "") -> str:
+        asked.append(question)
+        return "y"
+
+    monkeypatch.setattr("builtins.input", yes)
+    folder = with_code(tiny_bert, tmp_path)
+    try:
+        huggingface.open_pretrained(kind, folder)
+    except BadInput as error:
+        assert "\n" not in str(error)  # noqa: PT017 - a tokeniser may do without
+    assert not asked
+    assert not (tmp_path / "was run").exists()
+
+
+def test_pickled_weights_are_not_opened(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = copied(tiny_bert, tmp_path)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(BadInput, match=r"expected a model that transformers\.AutoModel opens, found none"):
+        huggingface.open_pretrained("AutoModel", folder)
+
+
+FAULTS = {
+    "config.json": [b"", b"[]", b"{", b"[" * 50_000, b'{"model_type": "bert", "use_cache": 3}'],
+    "tokenizer.json": [b"", b"[]", b"{", b"[" * 50_000, b'{"added_tokens": null}'],
+    "tokenizer_config.json": [b"[]", b"{", b'{"model_max_length": {}}', b'{"do_lower_case": {}}'],
+    "model.safetensors": [b"", b"\xff" * 99, b"\x02" + bytes(7) + b"{}"],
+    "sentence_bert_config.json": [b"[]", b"{", b'{"max_seq_length": {}}', b'{"max_seq_length": "9"}', b"[" * 50_000],
+    "modules.json": [b"{}x", b"{}", b"[1]", b"[{}]", b'[{"type": "x.Dense", "path": "../secret"}]', b"[" * 50_000],
+    "1_Pooling/config.json": [b"[]", b"{", b'{"pooling_mode": {}}', b'{"pooling_mode": [1]}', b"[" * 50_000],
+    "2_Dense/config.json": [b"[]", b'{"activation_function": []}'],
+    "2_Dense/model.safetensors": [b"", b"\xff" * 99, b"\x02" + bytes(7) + b"{}"],
+}
+
+
+@pytest.mark.parametrize(("name", "content"), [(name, content) for name in FAULTS for content in FAULTS[name]])
+def test_a_broken_folder_is_one_line(tiny_bert: Path, tmp_path: Path, name: str, content: bytes) -> None:
+    folder = tmp_path / "encoder"
+    TransformerEncoder(tiny_bert, projection=5).save(folder)
+    (folder / name).write_bytes(content)
+    with pytest.raises(BadInput) as refused:
+        TransformerEncoder(folder)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_tokeniser_with_more_words_than_the_model_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = copied(tiny_bert, tmp_path)
+    rules = json.loads((folder / "tokenizer.json").read_text())
+    rules["model"]["vocab"]["more"] = 13
+    (folder / "tokenizer.json").write_text(json.dumps(rules))
+    with pytest.raises(BadInput, match="expected token ids below 13, the rows of the model, found 13"):
+        TransformerEncoder(folder)

@@ -10,6 +10,7 @@ import re
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -18,12 +19,18 @@ import numpy as np
 
 from longtail.data.sparse import CSR, csr
 from longtail.errors import BadInput
+from longtail.files import must_be_a_file
 from longtail.topk import BoolArray
 
 Report: TypeAlias = Callable[[BadInput], None]
 """What to do with a problem that reading can go on after: raise it (`stop`), or note it."""
 Parse: TypeAlias = Callable[[str], tuple[list[int], list[float] | None]]
 
+_LONGEST = 2**26  # bytes of a line: a packed file may unpack to a line that no memory holds
+_WEIGHTS = r"-?[0-9]+:[0-9a-zA-Z.+-]+"  # Python's own int and float read 1_0, and digits of every script
+_PAIRS = re.compile(rf"[ \t]*(?:{_WEIGHTS}(?:[ \t]+{_WEIGHTS})*)?[ \t]*")
+_PAIR = re.compile(r"[ \t]*-?[0-9]+[ \t]+-?[0-9]+[ \t]*")
+_LABELS = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 _SIZE = re.compile("[0-9]{1,18}")  # of a matrix: it fits 64 bits
 CUT_AGAIN = "write or download the file again"
 
@@ -37,13 +44,17 @@ def raw_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file with their ends; unpacked where the name ends in ``.gz``.
 
     Raises:
-        BadInput: the file is missing or not readable, or its gzip is broken.
+        BadInput: the file is missing or not readable, or no file, or its gzip is broken.
     """
     count = 0
+    must_be_a_file(path, remedy="put a file there")
     try:
         packed = path.suffix == ".gz"
         with path.open("rb") as file, io.BufferedReader(gzip.GzipFile(fileobj=file)) if packed else file as stream:
-            for count, line in enumerate(stream, 1):
+            for count, line in enumerate(iter(partial(stream.readline, _LONGEST), b""), 1):
+                if len(line) == _LONGEST:
+                    problem = f"expected lines of less than {_LONGEST:,} bytes, found a longer one"
+                    raise BadInput(path, problem, line=count, remedy="is it what it should be? " + CUT_AGAIN)
                 yield line.removeprefix(codecs.BOM_UTF8) if count == 1 else line
     except FileNotFoundError:
         raise BadInput(path, "the file is missing", remedy="check the name and the folder") from None
@@ -207,6 +218,7 @@ def read_points(path: Path, *, report: Report = stop) -> CSR:
 
 def _pairs(line: str) -> tuple[list[int], list[float] | None]:
     """Ids and weights of a line ``3:1 8:0.5``."""
+    _must_match(_PAIRS, line)
     pairs = [pair.split(":") for pair in line.split()]
     return [int(index) for index, _ in pairs], [float(weight) for _, weight in pairs]
 
@@ -214,7 +226,15 @@ def _pairs(line: str) -> tuple[list[int], list[float] | None]:
 def _labels(line: str) -> tuple[list[int], list[float] | None]:
     """Labels of a line ``3,8 0:0.5 7:1``; a document without labels begins with a space or with its features."""
     ids = line.split(" ", 1)[0]
-    return [int(label) for label in ids.split(",")] if ids and ":" not in ids else [], None
+    if not ids or ":" in ids:
+        return [], None
+    _must_match(_LABELS, ids)
+    return [int(label) for label in ids.split(",")], None
+
+
+def _must_match(pattern: re.Pattern[str], text: str) -> None:
+    if not pattern.fullmatch(text):
+        raise ValueError
 
 
 def _rows(path: Path, text: Iterator[str], parse: Parse, example: str, report: Report) -> Rows:
@@ -258,6 +278,7 @@ def read_pairs(path: Path, shape: tuple[int, int], *, report: Report = stop) -> 
     row_ids, label_ids = array("q"), array("q")
     for number, line in enumerate(lines(path, report=report), 1):
         try:
+            _must_match(_PAIR, line)
             row, label = map(int, line.split())
             if not 0 <= row < shape[0] or not 0 <= label < shape[1]:
                 name, found, size = ("row", row, shape[0]) if not 0 <= row < shape[0] else ("label", label, shape[1])

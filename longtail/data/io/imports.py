@@ -177,7 +177,7 @@ def _text(record: Fields, columns: Columns) -> tuple[str, str, str]:
     if columns.title not in record:
         raise _missing(record, columns.title, "title")
     values = record.get(columns.uid), record[columns.title], record.get(columns.content)
-    uid, title, content = (str(value) if isinstance(value, int) else value for value in values)
+    uid, title, content = (str(value) if type(value) is int else value for value in values)
     if not isinstance(title, str):
         raise _Wrong(f'expected text in column "{columns.title}", found {excerpt(title)}', "write text into it")
     for value, column in ((uid, columns.uid), (content, columns.content)):

@@ -84,7 +84,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
 def _content(path: Path, report: Report) -> dict[str, Any]:
     """The object in the file, or an empty one where a problem was reported."""
     try:
-        content = json.loads(b"".join(raw_lines(path)))
+        content = json.loads(b"".join(raw_lines(path)).decode())
     except json.JSONDecodeError as error:
         report(BadInput(path, f"is not JSON ({error.msg})", line=error.lineno, remedy="mend the line"))
         return {}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import islice
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain, islice
 from json import JSONDecoder
 from pathlib import Path
 from typing import Any
@@ -61,13 +61,19 @@ def _added(block: Sequence[bytes], encoding: str, collector: TextsCollector, row
         columns = [[text.encode("utf-8", "surrogatepass") for text in _column(records, key)] for key in collector.keys]
         if rows is not None:
             ids, weights = _column(records, "target_ind"), [record.get("target_rel") for record in records]
-            if not {*map(type, ids), *map(type, weights)} <= _LISTS:
+            if not {*map(type, ids), *map(type, weights)} <= _LISTS or not _are_numbers(ids, weights):
                 return False
             rows.add_all(ids, weights)
     except (ValueError, RecursionError, KeyError, AttributeError, TypeError, OverflowError):
         return False
     collector.extend(columns)
     return True
+
+
+def _are_numbers(ids: Iterable[Iterable[object] | None], weights: Iterable[Iterable[object] | None]) -> bool:
+    """Whether there are whole numbers in the first and numbers in the second; true and false are none."""
+    found, others = ({*map(type, chain.from_iterable(filter(None, lists)))} for lists in (ids, weights))
+    return found <= {int} and others <= {int, float}
 
 
 def _column(records: Sequence[dict[str, Any]], key: str) -> list[Any]:
@@ -93,7 +99,7 @@ def _string(record: dict[str, Any], key: str, problems: list[str]) -> str:
         return value
     if value is None and key == "title":
         problems.append('there is no "title"')
-    elif key == "uid" and isinstance(value, int):
+    elif key == "uid" and type(value) is int:
         return str(value)
     elif value is not None:
         problems.append(f'expected a string as "{key}", found {excerpt(value)}')
@@ -103,8 +109,9 @@ def _string(record: dict[str, Any], key: str, problems: list[str]) -> str:
 def _add_targets(rows: Rows, record: dict[str, Any], problems: list[str]) -> None:
     """Add the targets of a record; none of them where they are malformed."""
     ids, weights = record.get("target_ind"), record.get("target_rel")
+    lists = {type(ids), type(weights)} <= _LISTS
     try:
-        rows.add(ids, weights)  # type: ignore[arg-type]
+        rows.add(ids if not lists or _are_numbers([ids], [weights]) else None, weights)  # type: ignore[arg-type]
     except ValueError:
         rows.add()
         problems.append(f'"target_ind" has {len(ids)} ids and "target_rel" {len(weights)} weights')  # type: ignore[arg-type]
@@ -116,7 +123,7 @@ def _add_targets(rows: Rows, record: dict[str, Any], problems: list[str]) -> Non
 
 
 def _integers(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(number, int) and abs(number) < 2**63 for number in value)
+    return isinstance(value, list) and all(type(number) is int and abs(number) < 2**63 for number in value)
 
 
 def report_texts(path: Path, texts: Texts, numbers: IntArray, report: Report = stop) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from longtail.data.io.formats import decoded, excerpt, json_lines
 from longtail.errors import BadInput, MissingExtra
+from longtail.files import must_be_a_file
 
 Record: TypeAlias = tuple[int, Mapping[str, Any]]
 """A line (a row, counted from 1, of a Parquet file) and its values by column."""
@@ -72,9 +73,10 @@ def _parquet(path: Path) -> Iterator[Record]:
         pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise MissingExtra("pyarrow", extra="parquet", purpose="reading Parquet") from None
+    must_be_a_file(path, remedy="give a Parquet file")
     number = 0
     try:
-        with parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=4096):
                 for number, record in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
                     yield number, record

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -18,6 +20,7 @@ from longtail.text.huggingface import TransformerTokenizer, model_folder, open_p
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
 
+_PATH = re.compile(r"[\w-]*")  # of a module: a folder, or the model's own
 _POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 _IDENTITY = "torch.nn.modules.linear.Identity"
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
@@ -66,13 +69,16 @@ class TransformerEncoder(Encoder):
         self.backbone = open_pretrained("AutoModel", folder).float()
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
-        hidden = int(self.backbone.config.hidden_size)
+        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
+        if len(self.tokenizer) > rows:
+            problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
+            raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
         self.projection: nn.Linear | None = None
         if projection is not None:
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
             self.projection = _linear({"linear.weight": start})
         elif dense is not None:
-            self.projection = _dense(dense)
+            self.projection = _dense(dense, hidden)
         self.width = hidden if self.projection is None else self.projection.out_features
 
     @classmethod
@@ -170,27 +176,41 @@ def cuts(lengths: IntArray, overhead: int) -> IntArray:
 
 def _modules(folder: Path) -> tuple[str, Path | None]:
     """The pooling that a folder states (``mean`` where it states none), and the folder of its dense layer, if any."""
-    entries = read_if_there(folder / "modules.json")
+    file = folder / "modules.json"
+    entries = read_if_there(file, list)
+    for entry in entries:
+        named = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("type", "path"))
+        if not named or not _PATH.fullmatch(entry["path"]):
+            problem = f"expected modules with a type and a folder below this one, found {str(entry)[:60]!r}"
+            raise BadInput(file, problem, remedy="get the model again")
     paths = {entry["type"].rpartition(".")[2]: folder / entry["path"] for entry in entries}
     if len(paths) < len(entries) or paths.keys() - {"Transformer", "Pooling", "Dense", "Normalize"}:
         found = ", ".join(entry["type"].rpartition(".")[2] for entry in entries)
         problem = f"expected at most one each of Transformer, Pooling, Dense and Normalize, found {found}"
-        raise BadInput(folder / "modules.json", problem, remedy="choose a model of these layers")
-    config = read_if_there(paths.get("Pooling", folder / "1_Pooling") / "config.json")
+        raise BadInput(file, problem, remedy="choose a model of these layers")
+    config = read_if_there(paths.get("Pooling", folder / "1_Pooling") / "config.json", dict)
     names = {key: mode for mode, key in _POOLING.items()}
     flags = [names.get(key, key) for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
     stated = config.get("pooling_mode", flags or "mean")
-    return (stated if isinstance(stated, str) else "+".join(stated)), paths.get("Dense")
+    return ("+".join(map(str, stated)) if isinstance(stated, list) else str(stated)), paths.get("Dense")
 
 
-def _dense(folder: Path) -> nn.Linear:
+def _dense(folder: Path, width: int) -> nn.Linear:
     """The linear layer in the folder of a sentence-transformers ``Dense`` module without an activation."""
-    config, weights = read_if_there(folder / "config.json"), folder / "model.safetensors"
+    config, weights = read_if_there(folder / "config.json", dict), folder / "model.safetensors"
     activation = config.get("activation_function", "Tanh")
     if activation != _IDENTITY or not weights.is_file():
         problem = f"expected a dense layer of activation Identity in safetensors, found {activation}"
         raise BadInput(folder, problem, remedy="choose another model, or one without this layer")
-    return _linear(load_file(weights))
+    try:
+        layer = _linear(load_file(weights))
+    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
+        problem = f"expected the weights of a dense layer, found {' '.join(str(error).split())[:80]}"
+        raise BadInput(weights, problem, remedy="get the model again") from error
+    if layer.in_features != width:
+        problem = f"expected a layer on vectors {width} wide, found one on {layer.in_features}"
+        raise BadInput(weights, problem, remedy="get the model again")
+    return layer
 
 
 def _linear(state: Mapping[str, Tensor]) -> nn.Linear:
