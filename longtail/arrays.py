@@ -8,6 +8,7 @@ from pathlib import Path
 from tokenize import TokenError
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from longtail.errors import BadInput
 from longtail.files import check_hashes, hashes, new_folder, read_json, write_json
@@ -69,6 +70,19 @@ def read_array(path: Path, *, remedy: str) -> AnyArray:
     if array.dtype.kind not in "biuf":
         raise BadInput(path, f"expected an array of numbers, found one of {array.dtype}", remedy=remedy)
     return array
+
+
+def save_model_arrays(path: Path, arrays: Mapping[str, AnyArray]) -> None:
+    """Write the arrays of a model into a .safetensors file.
+
+    Raises:
+        BadInput: one holds a value that is no number: nothing could be ranked by it.
+    """
+    for name, array in arrays.items():
+        if not np.isfinite(array.sum(dtype=np.float64)):
+            problem = f"expected finite numbers in {name}, found NaN or infinity; it is not written"
+            raise BadInput(path.name, problem, remedy="train with a lower learning rate")
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
 
 
 def map_arrays(path: Path) -> dict[str, AnyArray]:

@@ -18,6 +18,7 @@ from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
 from longtail.train.cost import Meter
+from longtail.train.finite import must_be_finite
 from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
@@ -170,13 +171,18 @@ class Progress:
     def checkpoint(
         self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
     ) -> None:
-        """Write a checkpoint if the last one is old enough."""
+        """Write a checkpoint if the last one is old enough.
+
+        Raises:
+            NotFinite: what it would hold is not; the last one stays.
+        """
         path = self._path(stage, ".checkpoint")
         if path is None or time.monotonic() - self._last < self._interval:
             return
+        parts = {name: part.state_dict() for name, part in {**modules, **others, "log": self.log}.items()}
+        must_be_finite(f"stage {stage}, epoch {position['epoch'] + 1}, after step {position['step']}", parts)
         path.parent.mkdir(parents=True, exist_ok=True)
-        parts = {**modules, **others, "log": self.log}
-        save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
+        save_state(path, {"position": position, "parts": parts})
         self.account()
         self._last = time.monotonic()
 
