@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
-from longtail.ending import at_the_end
+from longtail.ending import acts
 from longtail.errors import BadInput
 from longtail.options import Option, options_of, unknown
 from longtail.recipes import RECIPES
@@ -40,11 +40,11 @@ _Cache = Annotated[
 
 
 def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
-    with at_the_end(partial(_kept, run)):
-        try:
-            model = RECIPES[recipe](Dataset.read(data), out=run, **given)
-        except Planned:
-            return
+    acts.append(partial(_kept, run))  # said also of an error
+    try:
+        model = RECIPES[recipe](Dataset.read(data), out=run, **given)
+    except Planned:
+        return
     say_done(run, model)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -136,7 +137,9 @@ def run() -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__).strip()[:200]
+    """What an error says, without the place in torch's sources."""
+    said = re.sub(r"^\[enforce .*?(?=DefaultCPUAllocator)", "", str(error).strip())
+    return next(iter(said.splitlines()), type(error).__name__)[:200]
 
 
 def _leave_output() -> None:

@@ -14,6 +14,7 @@ from torch import nn
 
 from longtail.errors import BadInput
 from longtail.files import must_be_free, read_json, remove_partial, write_json
+from longtail.locks import LOCK
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
@@ -23,7 +24,7 @@ from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
-_UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
+_UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "recipe": str,
