@@ -11,6 +11,7 @@ from tokenize import TokenError
 from zipfile import BadZipFile
 
 import numpy as np
+from safetensors.numpy import save_file
 
 from longtail.errors import BadInput
 from longtail.files import check_hashes, hashes, must_be_a_file, new_folder, read_json, write_json
@@ -98,6 +99,19 @@ def read_archive(path: Path, names: Sequence[str], *, remedy: str) -> list[AnyAr
         problem = f"expected arrays of numbers, found none ({' '.join(str(error).split())[:80]})"
         raise BadInput(path, problem, remedy=remedy) from error
     return found
+
+
+def save_model_arrays(path: Path, arrays: Mapping[str, AnyArray]) -> None:
+    """Write the arrays of a model into a .safetensors file.
+
+    Raises:
+        BadInput: one holds a value that is no number: nothing could be ranked by it.
+    """
+    for name, array in arrays.items():
+        if not np.isfinite(array.sum(dtype=np.float64)):
+            problem = f"expected finite numbers in {name}, found NaN or infinity; it is not written"
+            raise BadInput(path.name, problem, remedy="train with a lower learning rate")
+    save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
 
 
 def map_arrays(path: Path) -> dict[str, AnyArray]:

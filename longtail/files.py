@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from safetensors import SafetensorError
 
+from longtail import ending
 from longtail.errors import BadInput, NotWritten
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
@@ -101,6 +102,15 @@ def _remove(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+def _remove_own() -> None:
+    """Remove what this process has not made whole."""
+    for path in tuple(_in_use):
+        _remove(path)
+
+
+ending.acts.append(_remove_own)
 
 
 def must_be_free(folder: Path, *, besides: Collection[str] = ()) -> None:

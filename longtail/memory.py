@@ -6,12 +6,20 @@ The program of a peer reads this file too, under a Python that has no longtail (
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 PROC = Path("/proc")  # where Linux says it
+_NO_MEMORY = (
+    "allocate memory",  # torch's allocator, and the loader of shared libraries
+    "out of memory",  # of a GPU, and of SQLite
+    "bad_alloc",
+    "start new thread",  # its stack had no room
+    "failed to map segment",
+)
 
 
 def peak_bytes() -> int:
@@ -40,6 +48,14 @@ def free_memory_bytes() -> int:
     if sys.platform == "win32":
         return int(_memory_status().AvailPhys)
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there was no more memory, in whatever words its library has for that."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+        return True
+    said = str(error).lower()
+    return any(words in said for words in _NO_MEMORY)
 
 
 def _bytes_of(path: Path, field: str) -> int:

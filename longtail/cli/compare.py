@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +13,7 @@ from longtail.compare.comparison import compare as run
 from longtail.compare.methods import Method
 from longtail.compare.peers import PEERS, about
 from longtail.compare.processes import seconds_of
+from longtail.ending import at_the_end
 from longtail.report.names import short_names
 from longtail.report.selection import unfinished
 from longtail.report.terminal import summary
@@ -46,11 +46,11 @@ def compare(
     What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added
     to it.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the training process ends with this one
     console = Console()
     methods = [Method.parse(text) for text in recipes or ()] + Method.parse_peers(peers)
     limit = None if budget is None else seconds_of(budget)
-    results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
+    with at_the_end(lambda: "the same command goes on with what is left"):
+        results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
     for label, name in short_names(results["rows"]).items():
         if name != label:

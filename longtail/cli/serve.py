@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
+from longtail.ending import leave_to_default
 from longtail.errors import BadInput, MissingExtra
 from longtail.model.label_set import LabelSet
 from longtail.search import INDEXES
@@ -58,6 +59,7 @@ def serve(
         client_connections=client_connections,
         head_timeout=head_timeout,
     )
+    leave_to_default()
     start(settings, host=host, port=port, workers=workers, level=log_level)
 
 

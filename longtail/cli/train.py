@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ from typer.core import TyperCommand
 
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
+from longtail.ending import acts
 from longtail.errors import BadInput
 from longtail.options import Option, options_of, unknown
 from longtail.recipes import RECIPES
@@ -38,11 +40,21 @@ _Cache = Annotated[
 
 
 def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
+    acts.append(partial(_kept, run))  # said also of an error
     try:
         model = RECIPES[recipe](Dataset.read(data), out=run, **given)
     except Planned:
         return
     say_done(run, model)
+
+
+def _kept(run: Run) -> str | None:
+    """What is left of a run that is ended, and how it goes on."""
+    if run.folder is None or run.dry:
+        return None
+    if (run.folder / "run.json").exists():
+        return f"what was trained is kept up to the last checkpoint: longtail resume {run.folder}"
+    return f"training had not begun, and {run.folder} is free"
 
 
 def _command(name: str) -> Callable[..., None]:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import re
+import signal
 import subprocess
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from longtail.ending import at_the_end
 from longtail.errors import BadInput, LongtailError
 from longtail.files import write_json
 from longtail.train.cost import COST, read_cost
 
+_PR_SET_PDEATHSIG = 1  # of Linux' prctl
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
@@ -64,9 +70,11 @@ class Process:
             text=True,
             errors="replace",
             pass_fds=self.inherited,
+            preexec_fn=_ending_with(os.getpid()),  # noqa: PLW1509 - it takes no lock that a thread may hold
         )
         try:
-            _, errors = process.communicate(timeout=None if self.budget is None else self.budget - spent)
+            with at_the_end(process.kill):
+                _, errors = process.communicate(timeout=None if self.budget is None else self.budget - spent)
         except subprocess.TimeoutExpired:
             assert self.budget is not None
             process.kill()
@@ -80,6 +88,20 @@ class Process:
         if process.returncode:
             lines = errors.strip().splitlines() or [f"exit status {process.returncode}"]
             raise LongtailError(lines[-1].removeprefix("longtail: "))
+
+
+def _ending_with(parent: int) -> Callable[[], None] | None:
+    """What a process does at its start to get SIGTERM when its parent ends, also by SIGKILL; Linux can do that."""
+    if sys.platform != "linux":
+        return None
+    control = ctypes.CDLL(None).prctl
+
+    def ask() -> None:
+        control(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # which has ended meanwhile
+            os._exit(128 + signal.SIGTERM)
+
+    return ask
 
 
 def seconds_of(text: str) -> float:

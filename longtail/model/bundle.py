@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 
 from longtail import cards
-from longtail.arrays import map_arrays
+from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
@@ -186,8 +185,7 @@ class Bundle(Model):
             if self.linked is not None:
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
-            stored = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-            save_file(stored, path / "labels.safetensors")
+            save_model_arrays(path / "labels.safetensors", arrays)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 
-from longtail.arrays import map_arrays
+from longtail.arrays import map_arrays, save_model_arrays
 from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
@@ -124,7 +123,7 @@ class Ensemble(Model):
             for name, model in self._members.items():
                 model.save(path / name)
             arrays = {} if self.fusion is None else {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
-            save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path / _FUSION)
+            save_model_arrays(path / _FUSION, arrays)
             write_card(path / CARD, {"format": FORMAT})
 
     @classmethod

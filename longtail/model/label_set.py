@@ -16,6 +16,7 @@ from longtail.data.texts import MEND_TEXT, STORABLE, Texts, storable
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
+from longtail.locks import alone
 from longtail.model.base import Model
 from longtail.model.catalogue import Catalogue, Change, Example, State
 from longtail.model.ensemble import open_model
@@ -125,6 +126,10 @@ class LabelSet:
 
     def compact(self) -> None:
         """Fold the changes into a new model folder, while others go on reading and changing the labels."""
+        with alone(self.run):
+            self._compact()
+
+    def _compact(self) -> None:
         before, snapshot = self.state, self.refresh()
         if self._reader is None:
             return
@@ -163,13 +168,14 @@ class LabelSet:
             method: hnsw or ivfpq; by default hnsw if it fits in ``memory``.
             memory: GiB that the index may take.
         """
-        remove_partial(self.run)
-        name = self.snapshot.scorer(kind).name
-        folder = self.run / self.state.folder / "index" / name
-        built = _index(self.snapshot.base, name, target, method, memory)
-        remove_folder(folder)
-        built.save(folder)
-        return built.measured
+        with alone(self.run):
+            remove_partial(self.run)
+            name = self.snapshot.scorer(kind).name
+            folder = self.run / self.state.folder / "index" / name
+            built = _index(self.snapshot.base, name, target, method, memory)
+            remove_folder(folder)
+            built.save(folder)
+            return built.measured
 
     @property
     def _writer(self) -> Catalogue:

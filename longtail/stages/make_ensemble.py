@@ -6,6 +6,7 @@ from pathlib import Path
 
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
+from longtail.locks import alone
 from longtail.model import Ensemble, load
 from longtail.stages.held_out import fuse, hold_out
 from longtail.stages.recipe import finish
@@ -45,8 +46,13 @@ def ensemble(
         raise BadInput(Path(second) / "run.json", problem, remedy="train one of them again, with those of the other")
     share, seed = held[0]
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
-    run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
-    one, other = (load(folder, device=device, changes=False) for folder in asked.values())
+    with alone(run.progress.folder):
+        run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
+        return _made(run, dataset, asked, share, seed)
+
+
+def _made(run: Run, dataset: Dataset, asked: dict[str, str], share: float, seed: int) -> Ensemble:
+    one, other = (load(folder, device=str(run.device), changes=False) for folder in asked.values())
     for folder, model in zip(asked.values(), (one, other), strict=True):
         if model.kinds[-1] != "fused":
             found = f"one that ranks by {' or '.join(model.kinds)}"

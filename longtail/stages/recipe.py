@@ -14,6 +14,7 @@ from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
+from longtail.locks import alone
 from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
 from longtail.train.plan import Planned
@@ -79,6 +80,11 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return page(run, dataset, o)
+    with alone(run.progress.folder):
+        return _alone(page, run, dataset, o)
+
+
+def _alone(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     defaults = {name: known.default for name, known in options_of(type(o)).items()}
     run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
     if (finished := _finished(run)) is not None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
-from longtail.errors import LongtailError
+from longtail.train.finite import NotFinite, must_be_finite, not_finite
 from longtail.train.progress import Progress, Stateful
 
 Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
@@ -63,7 +63,8 @@ def fit(
         others: what else is part of a checkpoint, by name: samplers and miners with a state.
 
     Raises:
-        LongtailError: a term is not finite; the step is not taken, and the last checkpoint stays.
+        NotFinite: a term is not, and its step is not taken; or what is trained has come to be so, which is looked for
+            at the end of an epoch, and before a checkpoint is written. The last checkpoint stays.
     """
     state = {"optimizer": optimizer, **(others or {})}
     progress.claim()
@@ -84,10 +85,15 @@ def fit(
                 before_epoch(epoch)
             for step, batch in enumerate(batches.epoch(epoch, start), start):
                 set_learning_rate(optimizer, schedule(epoch * steps + step, epochs * steps))
-                terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
+                place = f"stage {stage}, epoch {epoch + 1}, step {step + 1}"
+                try:
+                    terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
+                except NotFinite as error:
+                    raise NotFinite(place, error.what + _because_of(modules)) from None
                 progress.log.step(terms, len(batch.rows), batches.pool_of(batch))
                 if step + 1 < steps:
                     progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
+            must_be_finite(f"stage {stage}, end of epoch {epoch + 1}", _states(modules))
             progress.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)
             if epoch + 1 < epochs:
                 progress.checkpoint(stage, modules, state, {"epoch": epoch + 1, "step": 0})
@@ -104,10 +110,7 @@ def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimiz
         values = {name: float(term.detach()) for name, term in terms.items()}
         for name, value in values.items():
             if not abs(value) < float("inf"):
-                raise LongtailError(
-                    f"the loss term {name} is {value}; the step was not taken; lower the learning rate, and look for "
-                    "texts without any known token (longtail data check)"
-                )
+                raise NotFinite("a training step", f"the loss term {name} is {value}")
         optimizer.zero_grad(set_to_none=True)
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
@@ -134,6 +137,16 @@ def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim
     optimizer.state.clear()
     set_learning_rate(optimizer, 1.0)
     return min(times[1:] or times)
+
+
+def _states(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:
+    return {name: module.state_dict() for name, module in modules.items()}
+
+
+def _because_of(modules: Mapping[str, nn.Module]) -> str:
+    """A clause that names what an earlier step has spoilt; empty where nothing is."""
+    name = not_finite(_states(modules))
+    return "" if name is None else f", since {name} has become NaN or infinite before"
 
 
 def _step_seed(seed: int, stage: str, epoch: int, step: int) -> int:

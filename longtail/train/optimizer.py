@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from inspect import unwrap
-from threading import Barrier
+from threading import Barrier, BrokenBarrierError
 from typing import Any, TypeVar
 
 import torch
@@ -151,12 +152,17 @@ def _threads(count: int) -> ThreadPoolExecutor:
     def alone() -> None:
         torch.get_num_threads()  # the first call in a thread takes the number of the process
         torch.set_num_threads(1)
-        ready.wait()
+        with suppress(BrokenBarrierError):
+            ready.wait()
 
     executor = ThreadPoolExecutor(count, "rows", initializer=alone)
-    for _ in range(count):
-        executor.submit(int)  # starts a thread, as none is free before all are ready
-    ready.wait()
+    try:
+        for _ in range(count):
+            executor.submit(int)  # starts a thread, as none is free before all are ready
+        ready.wait()
+    except BaseException:
+        ready.abort()  # else those that did start would wait for ever, and the process for them
+        raise
     torch.set_num_threads(count)  # the number of the process again
     return executor
 

@@ -14,15 +14,17 @@ from torch import nn
 
 from longtail.errors import BadInput
 from longtail.files import must_be_free, read_json, remove_file, remove_partial, write_json
+from longtail.locks import LOCK
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
 from longtail.train.checkpoint import load_state, save_state
 from longtail.train.cost import Meter
+from longtail.train.finite import must_be_finite
 from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
-_UNCLAIMED = ("tokens", "cost.json")  # what may lie in a folder before it is a run's: keyed by content, and time spent
+_UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "recipe": str,
@@ -170,12 +172,17 @@ class Progress:
     def checkpoint(
         self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
     ) -> None:
-        """Write a checkpoint if the last one is old enough."""
+        """Write a checkpoint if the last one is old enough.
+
+        Raises:
+            NotFinite: what it would hold is not; the last one stays.
+        """
         path = self._path(stage, ".checkpoint")
         if path is None or time.monotonic() - self._last < self._interval:
             return
-        parts = {**modules, **others, "log": self.log}
-        save_state(path, {"position": position, "parts": {name: part.state_dict() for name, part in parts.items()}})
+        parts = {name: part.state_dict() for name, part in {**modules, **others, "log": self.log}.items()}
+        must_be_finite(f"stage {stage}, epoch {position['epoch'] + 1}, after step {position['step']}", parts)
+        save_state(path, {"position": position, "parts": parts})
         self.account()
         self._last = time.monotonic()
 

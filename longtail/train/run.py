@@ -23,6 +23,7 @@ from longtail.modules.encoders.base import Encoder, embed
 from longtail.search.exact import Exact
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
+from longtail.train.finite import must_be_finite
 from longtail.train.fit import Objective, fit, linear
 from longtail.train.log import Log
 from longtail.train.plan import Plan, Reckoning, timed
@@ -202,7 +203,9 @@ class Run:
     def embed(self, encoder: Encoder, table: Ragged) -> FloatArray:
         """The (n, D) float32 vectors of a token table under an encoder."""
         if self.plan is None:
-            return embed(encoder, table, device=self.device)
+            vectors = embed(encoder, table, device=self.device)
+            must_be_finite("encoding texts", {"a vector": torch.from_numpy(vectors)})
+            return vectors
         self.plan.add("encoding texts", len(table) * self._seconds_a_text(encoder, table))
         return np.zeros((len(table), encoder.width), np.float32)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import longtail as package
-from longtail.cli import VERBS, command_of
+from longtail.cli.verbs import VERBS, command_of
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -125,7 +125,7 @@ def test_evaluate_says_that_it_leaves_label_changes_out(trained, longtail, tmp_p
 @pytest.mark.parametrize("verb", [("predict",), ("labels", "list")])
 def test_who_only_predicts_waits_for_no_server_and_no_comparison(trained, verb):
     program = (
-        "import sys; from longtail.cli import app; app(sys.argv[1:], standalone_mode=False); "
+        "import sys; from longtail.cli.verbs import app; app(sys.argv[1:], standalone_mode=False); "
         "found = {name for name in sys.modules for other in OTHERS if name == other or name.startswith(other + '.')}; "
         "sys.exit(str(found) if found else 0)"
     )

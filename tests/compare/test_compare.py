@@ -247,7 +247,7 @@ def test_without_a_test_split_there_is_nothing_to_judge_by(folder, tmp_path):
 
 
 def test_a_killed_comparison_goes_on_and_ends_as_an_unbroken_one(compared, folder, tmp_path):
-    """Killed while a run trains: that run outlives it, and the next comparison waits for it."""
+    """Killed while a run trains: that run ends with it, or is waited for where the system tells it nothing."""
     out = tmp_path / "out"
     shutil.copytree(compared[0], out)
     shutil.rmtree(out / "runs" / TWO[1].folder / "seed-1")

@@ -52,7 +52,7 @@ def longtail_predict(tmp_path):
     """What ``longtail predict`` writes."""
     from typer.testing import CliRunner
 
-    from longtail.cli import app
+    from longtail.cli.verbs import app
 
     def predict(run, texts, k, kind):
         path, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"

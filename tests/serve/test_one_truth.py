@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from longtail import Dataset, load, recipes
-from longtail.cli import app
+from longtail.cli.verbs import app
 from longtail.serve.app import application
 from longtail.serve.service import Settings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -242,3 +243,18 @@ def test_a_folder_is_a_runs_when_its_first_stage_begins(tmp_path):
     assert json.loads((tmp_path / "run" / "cost.json").read_text())["seconds"] >= 3
     with pytest.raises(LongtailError, match="another process has begun a run here"):
         second.progress.claim()
+
+
+def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
+    """A day back and a year on, between any two looks at it."""
+    day = 86_400.0
+    jumps = cycle([-day, 365 * day, 0.0])
+    monkeypatch.setattr("time.time", lambda: 1e9 + next(jumps))
+    monkeypatch.setattr("time.time_ns", lambda: int(1e18 + 1e9 * next(jumps)))
+    written = []
+    monkeypatch.setattr("longtail.train.progress.save_state", lambda path, state: written.append(path.name))
+    run = Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0)
+    Stage(run).fit()
+    assert len(written) == EPOCHS * 8  # a checkpoint after each step but the last, and the finished stage
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert all(0 <= line["seconds"] < 3600 for line in lines)

@@ -238,3 +238,30 @@ assert "torch._dynamo" not in sys.modules
     command = [sys.executable, "-c", program, tmp_path / "run"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert not done.returncode, done.stderr
+
+
+THREADS = """
+import threading
+import torch
+from longtail.train import optimizer
+
+start, started = threading.Thread.start, []
+
+def starting(thread):
+    if started:
+        raise RuntimeError("can't start new thread")
+    started.append(thread)
+    start(thread)
+
+threading.Thread.start = starting
+try:
+    optimizer._threads(3)
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_a_thread_that_cannot_be_started_is_an_error_and_no_wait():
+    """The process ends: those that did start do not wait for it."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("can't start new thread\n", "")

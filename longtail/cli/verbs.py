@@ -1,0 +1,162 @@
+"""The verbs of the command line, and how what goes wrong in them is said."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+import longtail
+from longtail.ending import nothing_is_left, what_remains
+from longtail.errors import LongtailError
+from longtail.memory import is_out_of_memory
+from longtail.units import printable
+
+_LESS = "give it more memory, or ask for less: a lower --batch, --width or --max-length, fewer --threads, fewer lines"
+_UsageError: Any = typer.BadParameter.__base__  # of click, or of the copy of it that typer brings
+
+
+class _Verb(NamedTuple):
+    home: str
+    help: str
+
+
+VERBS = {  # in the order of --help
+    "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
+    "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
+    "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
+    "ensemble": _Verb(
+        "ensemble.ensemble",
+        "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
+    ),
+    "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
+    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
+    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
+    "index": _Verb(
+        "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
+    ),
+    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/serving.md), with a page at /."),
+    "bench": _Verb("serve.bench_app", "Measure a server."),
+    "list": _Verb(
+        "tables.tables",
+        "List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each.",
+    ),
+    "compare": _Verb(
+        "compare.compare",
+        "Train recipes and peers with several seeds each, and judge them alike on the test split.",
+    ),
+}
+
+
+class _Verbs(TyperGroup):
+    """Imports a verb when it is given: a list of them, and verbs that need no PyTorch, do not wait for it."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command_of(name) if name else command, rest
+
+
+def command_of(verb: str) -> Any:
+    """The command of a verb."""
+    module, _, name = VERBS[verb].home.partition(".")
+    found = getattr(import_module(f"longtail.cli.{module}"), name)
+    if isinstance(found, typer.Typer):
+        return get_group(found)
+    single = typer.Typer(add_completion=False)
+    single.command(verb)(found)
+    return get_command(single)
+
+
+def _not_yet() -> None:
+    """Stands for a verb until it is given."""
+
+
+app = typer.Typer(
+    cls=_Verbs,
+    help="Rank the few relevant labels of a text out of very many.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"longtail {longtail.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_say_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Nothing but what its options do."""
+
+
+for _name, _verb in VERBS.items():
+    app.command(_name, help=_verb.help)(_not_yet)
+
+
+def run() -> None:
+    """Do what the arguments of this process ask for, and end it: see `longtail.cli.main`."""
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - where there is none
+    try:
+        status = app(prog_name="longtail", standalone_mode=False)
+        sys.stdout.flush()
+        nothing_is_left()
+        sys.exit(status)
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed, or is the message
+            error.show()
+            sys.exit(error.exit_code)
+        _refuse(_of_usage(error))
+    except typer.Abort:
+        _refuse("stopped")
+    except BrokenPipeError:  # the reader of our output has seen enough; Click and Rich end with 1 and no word, too
+        _leave_output()
+        sys.exit(1)
+    except LongtailError as error:
+        _refuse(str(error))
+    except (MemoryError, RuntimeError, OSError, ImportError) as error:
+        if is_out_of_memory(error):
+            _refuse(f"out of memory ({_first_line(error)}); {_LESS}{what_remains()}")
+        if not isinstance(error, OSError):
+            raise
+        _leave_output()
+        _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _first_line(error: BaseException) -> str:
+    """What an error says, without the place in torch's sources."""
+    said = re.sub(r"^\[enforce .*?(?=DefaultCPUAllocator)", "", str(error).strip())
+    return next(iter(said.splitlines()), type(error).__name__)[:200]
+
+
+def _leave_output() -> None:
+    """Have nothing more to do with an output that takes nothing, also at the end of the process."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _of_usage(error: Any) -> str:
+    """One line: what is wrong with the arguments, names that are near, and where to look."""
+    said = " ".join(error.format_message().split())
+    return f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {error.ctx.command_path} --help"
+
+
+def _refuse(message: str) -> None:
+    Console(stderr=True).print(
+        f"longtail: {printable(message)}", style="red", highlight=False, markup=False, soft_wrap=True
+    )
+    sys.exit(1)
