@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -80,7 +81,8 @@ def _partial(path: Path) -> Iterator[Path]:
 
 
 def _temporary(path: Path) -> Path:
-    return path.parent.resolve() / f".{path.name}.{os.getpid()}@{_HOST}{PARTIAL}"
+    owner = f"{threading.get_native_id()}.{os.getpid()}@{_HOST}"  # two threads may write one file at once, too
+    return path.parent.resolve() / f".{path.name}.{owner}{PARTIAL}"
 
 
 def _remove(path: Path) -> None:

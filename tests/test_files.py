@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -215,3 +217,18 @@ def test_json_that_is_not_as_it_must_be_is_one_line(tmp_path, content, problem):
     assert "\n" not in str(refused.value)
     with pytest.raises(BadInput, match="expected a JSON file, found none; write it again"):
         read_json(tmp_path / "none.json", remedy="write it again")
+
+
+def test_threads_that_write_one_file_at_once_do_not_meet(tmp_path):
+    both = threading.Barrier(2)
+
+    def write(content):
+        with replacing(tmp_path / "file") as temporary:
+            both.wait(10)
+            temporary.write_text(content)
+            both.wait(10)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, ["one", "two"]))
+    assert (tmp_path / "file").read_text() in ("one", "two")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
