@@ -8,8 +8,9 @@ import json
 import os
 import platform
 import shutil
+import tempfile
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -64,6 +65,21 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_folder(name: str) -> Iterator[Path]:
+    """A folder where the system keeps temporary ones, which goes with this process; those of killed ones go first."""
+    place = Path(tempfile.gettempdir())
+    _remove_ended(place.glob(f".{name}.*{PARTIAL}"))
+    folder = _temporary(place / name)
+    folder.mkdir(mode=0o700)
+    _in_use.add(folder)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        _in_use.discard(folder)
+
+
+@contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -114,13 +130,18 @@ def remove_partial(folder: Path) -> None:
 
     What a living process writes stays, and what one of another machine does, which cannot be asked whether it lives.
     """
-    for path in [*folder.resolve().rglob(f".*{PARTIAL}")]:
+    _remove_ended(folder.resolve().rglob(f".*{PARTIAL}"))
+
+
+def _remove_ended(paths: Iterable[Path]) -> None:
+    """Remove those of some temporary files and folders whose process has ended."""
+    for path in [*paths]:
         process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")
-        if path not in _in_use and host in ("", _HOST) and not _is_of_another(process):
+        if path not in _in_use and host in ("", _HOST) and not is_of_another(process):
             _remove(path)
 
 
-def _is_of_another(process: str) -> bool:
+def is_of_another(process: str) -> bool:
     """Whether a process with this number lives, and is not this one."""
     number = int(process) if process.isdecimal() else 0
     if number in (0, os.getpid()):

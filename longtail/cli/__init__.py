@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any, NamedTuple
@@ -55,7 +56,10 @@ class _Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command_of(name) if name else command, rest
+        verb = command_of(name) if name else command
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # `longtail.__main__`: now there may be work to undo
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        return name, verb, rest
 
 
 def command_of(verb: str) -> Any:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +62,36 @@ def test_the_processes_of_a_server_end_with_the_one_that_started_them(run, start
     assert again is not None
     again.wait_until_ready()
     assert again.stop()
+
+
+def children(server):
+    """The numbers of the processes that serve."""
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_is_killed_is_started_again_and_counted_no_more(run, start_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    dead = tmp_path / "temporary" / f".longtail-serve.1.{2**22}@{platform.node().replace('.', '-')}.partial"
+    dead.mkdir(parents=True)  # what a killed server left
+    server = start_server(run, "--workers", 2)
+    server.wait_until_ready()
+    (folder,) = (tmp_path / "temporary").glob(".longtail-serve*")
+    before = children(server)
+    until(lambda: len([*folder.glob("gauge_livesum_*.db")]) == 2)
+    os.kill(before[0], signal.SIGKILL)
+    until(lambda: len(set(children(server)) - {before[0]}) == 2)
+    for _ in range(6):
+        assert server.ask("GET", "/readyz")[0] == 200  # the other one answers
+    until(lambda: len(found := [*folder.glob("gauge_livesum_*.db")]) == 2 and str(before[0]) not in str(found))
+    assert server.stop()
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
