@@ -68,7 +68,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 def scratch_folder(name: str) -> Iterator[Path]:
     """A folder where the system keeps temporary ones, which goes with this process; those of killed ones go first."""
     place = Path(tempfile.gettempdir())
-    _remove_ended(place.glob(f".{name}.*{PARTIAL}"))
+    _remove_dead(place.glob(f".{name}.*{PARTIAL}"))
     folder = _temporary(place / name)
     folder.mkdir(mode=0o700)
     _in_use.add(folder)
@@ -130,10 +130,10 @@ def remove_partial(folder: Path) -> None:
 
     What a living process writes stays, and what one of another machine does, which cannot be asked whether it lives.
     """
-    _remove_ended(folder.resolve().rglob(f".*{PARTIAL}"))
+    _remove_dead(folder.resolve().rglob(f".*{PARTIAL}"))
 
 
-def _remove_ended(paths: Iterable[Path]) -> None:
+def _remove_dead(paths: Iterable[Path]) -> None:
     """Remove those of some temporary files and folders whose process has ended."""
     for path in [*paths]:
         process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")

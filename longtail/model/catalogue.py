@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -68,6 +69,9 @@ class Catalogue:
     ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which lacks tables or
     columns, is brought up to date in place. Not for use by two threads at once.
 
+    In a folder that cannot be written the catalogue is only read, as it is when it is opened: there, SQLite cannot tell
+    others that it reads. Where another process is just writing it elsewhere, its changes are seen.
+
     Every row is checked when the catalogue is opened, and again when it is read (`longtail.model.integrity`).
 
     Args:
@@ -81,16 +85,24 @@ class Catalogue:
         integrity.must_be_there(run)
         self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
+        self._is_fixed = self.path.exists() and not all(os.access(path, os.W_OK) for path in (run, self.path))
         try:
             self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
+                _address(self.path) if self._is_fixed else self.path,
+                uri=self._is_fixed,
+                timeout=_BUSY,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=32,
             )
         except sqlite3.Error as error:
             raise unusable(self.path, error) from error
         try:
-            self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
-            with self._transaction():
-                integrity.bring_up_to_date(self._connection, self.path, trained)
+            if not self._is_fixed:
+                self._connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+            with self._transaction("BEGIN" if self._is_fixed else "BEGIN IMMEDIATE"):
+                if not self._is_fixed:
+                    integrity.bring_up_to_date(self._connection, self.path, trained)
                 found, last, self._identity = integrity.check(self._connection, self.path)
             self._must_be_of(run / "model" / "bundle.json", trained, found)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
@@ -99,7 +111,8 @@ class Catalogue:
         except BadInput:
             self.close()
             raise
-        integrity.remember(self.path, self._identity, last)
+        if not self._is_fixed:
+            integrity.remember(self.path, self._identity, last)
         self._version = -1
 
     def _must_be_of(self, card: Path, trained: str, found: str) -> None:
@@ -116,13 +129,16 @@ class Catalogue:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """A transaction that changes rows."""
+        if self._is_fixed:
+            problem = "expected a catalogue that this process may write, found one that it may only read"
+            raise BadInput(self.path, problem, remedy="change labels where the run folder can be written")
         with self._transaction():
             yield
             integrity.sign(self._connection, self._delta)
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+        self._connection.execute(begin)
         self._delta = 0
         try:
             yield
@@ -199,7 +215,8 @@ class Catalogue:
             first: as for `put`.
         """
         query = "SELECT uid, text IS NOT NULL FROM labels WHERE uid NOT IN (SELECT uid FROM ids) ORDER BY number"
-        if missing := self._connection.execute(query).fetchall():
+        found = self._connection.execute(query).fetchall()
+        if missing := [(uid, is_there) for uid, is_there in found if is_there or known(uid) is not None]:
             with self._changing():
                 self._number(missing, known, first)
 
@@ -242,6 +259,12 @@ class Catalogue:
         """Write a copy of the catalogue beside it, whole or not at all."""
         with replacing(self.path.with_name(BACKUP)) as temporary:
             self._connection.execute("VACUUM INTO ?", (str(temporary),))
+
+
+def _address(path: Path) -> str:
+    """Of a catalogue that is only read. Without a log beside it nobody has it open, and SQLite needs no lock."""
+    log = path.with_name(f"{NAME}-wal")
+    return f"{path.absolute().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:
