@@ -113,7 +113,7 @@ class Catalogue:
             raise
         if not self._is_fixed:
             integrity.remember(self.path, self._identity, last)
-        self._version = -1
+        self._version, self._file = -1, _file(self.path)
 
     def _must_be_of(self, card: Path, trained: str, found: str) -> None:
         """Refuse the changes of another model; or, if that is why it seems to be another, a card that is broken."""
@@ -135,6 +135,8 @@ class Catalogue:
         with self._transaction():
             yield
             integrity.sign(self._connection, self._delta)
+            if _file(self.path) != self._file:  # what is written to a file without a name is lost
+                raise unusable(self.path, LongtailError("that it was removed or replaced meanwhile"))
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
@@ -265,6 +267,15 @@ def _address(path: Path) -> str:
     """Of a catalogue that is only read. Without a log beside it nobody has it open, and SQLite needs no lock."""
     log = path.with_name(f"{NAME}-wal")
     return f"{path.absolute().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
+
+
+def _file(path: Path) -> tuple[int, int]:
+    """Which file has a name."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:

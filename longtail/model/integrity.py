@@ -63,12 +63,16 @@ def broken(path: Path, found: str) -> BadInput:
     return BadInput(path, f"expected the catalogue that this run has written, found {found}", remedy=RESTORE)
 
 
-def unusable(path: Path, error: Exception) -> BadInput:
+class Unusable(BadInput):
+    """SQLite refuses a catalogue: it is broken, or cannot be used now."""
+
+
+def unusable(path: Path, error: Exception) -> Unusable:
     """The error of a catalogue that SQLite refuses: a broken one, or one that this process cannot use now."""
     remedy = RESTORE
     if any(words in str(error) for words in _BLOCKED):
         remedy = "nothing of it is lost: see that this process may write there and no other one holds it, and try again"
-    return BadInput(path, f"expected a catalogue of labels, found {error}", remedy=remedy)
+    return Unusable(path, f"expected a catalogue of labels, found {error}", remedy=remedy)
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path, trained: str) -> None:

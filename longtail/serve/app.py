@@ -23,13 +23,14 @@ from starlette.types import ASGIApp
 import longtail
 from longtail.data.texts import STORABLE, storable
 from longtail.errors import LongtailError
+from longtail.model.integrity import Unusable
 from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
 from longtail.serve.connections import STATE, Connections
 from longtail.serve.files import read, read_lines
-from longtail.serve.middleware import RequestGuard
+from longtail.serve.middleware import RequestGuard, no_memory
 from longtail.serve.service import Predict, Ranked, Service, Settings
 from longtail.serve.telemetry import Metrics
 
@@ -258,6 +259,10 @@ async def _fault(_: Request, __: Exception) -> Response:
     return Json({"detail": "internal error; the server's log has more"}, 500)
 
 
+async def _no_memory(request: Request, _: Exception) -> Response:
+    return Json({"detail": no_memory(request.url.path)}, 503, {"Retry-After": "1"})
+
+
 async def _unwritable(_: Request, error: Exception) -> Response:
     return Json({"detail": f"the catalogue of labels cannot be used now: {error}"}, 503, {"Retry-After": "1"})
 
@@ -306,6 +311,7 @@ def application(settings: Settings) -> ASGIApp:
     for path in _PAGE:
         app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)
     handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
-    for error, handler in (*handlers.items(), (sqlite3.Error, _unwritable), (Exception, _fault)):
+    others = {MemoryError: _no_memory, sqlite3.Error: _unwritable, Unusable: _unwritable, Exception: _fault}
+    for error, handler in (*handlers.items(), *others.items()):
         app.add_exception_handler(error, handler)
     return RequestGuard(app, metrics=app.state.metrics, body=settings.body)

@@ -58,7 +58,8 @@ class Busy:
     def ask(self, port, method, path, content=None):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
-            connection.request(method, path, content and json.dumps(content), {"Authorization": "Bearer x"})
+            heads = {"Authorization": "Bearer x", "Content-Type": "application/json"}
+            connection.request(method, path, content and json.dumps(content), heads)
             return connection.getresponse().status
         finally:
             connection.close()
@@ -69,8 +70,8 @@ class Busy:
         def change():
             with suppress(OSError, http.client.HTTPException):
                 for i in range(10**6):
-                    if self.ask(port, "POST", "/v1/labels", {"uid": f"n{i}", "text": f"text {i}"}) == 201:
-                        self.acknowledged[f"n{i}"] = f"text {i}"
+                    assert self.ask(port, "POST", "/v1/labels", {"uid": f"n{i}", "text": f"text {i}"}) == 201
+                    self.acknowledged[f"n{i}"] = f"text {i}"
 
         self.beside.append(thread := threading.Thread(target=change))
         thread.start()

@@ -90,6 +90,27 @@ def test_a_process_that_is_killed_is_started_again_and_counted_no_more(run, star
     assert not [*(tmp_path / "temporary").iterdir()]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of another process")
+def test_too_little_memory_is_told_and_the_server_goes_on(run, start_server):
+    import resource
+
+    server = start_server(run, "--deadline", 60)
+    small, large = {"texts": ["one"], "k": 2}, {"texts": ["word " * 3999] * 200, "k": 1000}
+    label = {"uid": "n", "text": "new", "examples": ["word " * 3999] * 100}
+    before = server.ask("POST", "/v1/predict", small)
+    used = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    for more in (2**25, 2**23, 0):
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+        assert server.ask("POST", "/v1/predict", large)[0] in (200, 400, 503)  # 400: there was none for reading it
+        assert server.ask("POST", "/v1/labels", label)[0] in (201, 400, 503)
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert server.ask("POST", "/v1/predict", small)[0] == before[0] == 200
+    assert server.ask("POST", "/v1/predict", large)[0] == 200
+    assert server.stop()
+    assert "not enough memory" in str(server.lines)
+    assert not [line for line in server.lines if "traceback" in line]
+
+
 def until(condition):
     deadline = time.monotonic() + 30
     while not condition():
