@@ -8,6 +8,8 @@ import json
 import os
 import platform
 import shutil
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -68,6 +70,21 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
+def scratch_folder(name: str) -> Iterator[Path]:
+    """A folder where the system keeps temporary ones, which goes with this process; those of killed ones go first."""
+    place = Path(tempfile.gettempdir())
+    _remove_dead(place.glob(f".{name}.*{PARTIAL}"))
+    folder = _temporary(place / name)
+    folder.mkdir(mode=0o700)
+    _in_use.add(folder)
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        _in_use.discard(folder)
+
+
+@contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
     make_folder(path.parent)
@@ -93,7 +110,8 @@ def make_folder(folder: Path) -> None:
 
 
 def _temporary(path: Path) -> Path:
-    return path.parent.resolve() / f".{path.name}.{os.getpid()}@{_HOST}{PARTIAL}"
+    owner = f"{threading.get_native_id()}.{os.getpid()}@{_HOST}"  # two threads may write one file at once, too
+    return path.parent.resolve() / f".{path.name}.{owner}{PARTIAL}"
 
 
 def _remove(path: Path) -> None:
@@ -139,9 +157,10 @@ def remove_partial(folder: Path) -> None:
 
 
 def _remove_dead(paths: Iterable[Path]) -> None:
+    """Remove those of some temporary files and folders whose process has ended."""
     for path in [*paths]:
         process, _, host = path.name.removesuffix(PARTIAL).rpartition(".")[2].partition("@")
-        lives = _is_of_another(process) if host in ("", _HOST) else _changed(path) > time.time() - _FORGOTTEN
+        lives = is_of_another(process) if host in ("", _HOST) else _changed(path) > time.time() - _FORGOTTEN
         if path not in _in_use and not lives:
             _remove(path)
 
@@ -154,7 +173,7 @@ def _changed(path: Path) -> float:
         return time.time()
 
 
-def _is_of_another(process: str) -> bool:
+def is_of_another(process: str) -> bool:
     """Whether a process with this number lives, and is not this one."""
     number = int(process) if process.isdecimal() else 0
     if number in (0, os.getpid()):

@@ -7,7 +7,9 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -266,3 +268,18 @@ def test_values_of_another_type_are_refused(tmp_path):
         write_json(path, whole | {key: value})
         with pytest.raises(BadInput, match=rf"file\.json: expected another {key}, found '.*'; write it again"):
             read_json(path, remedy="write it again", keys=kinds)
+
+
+def test_threads_that_write_one_file_at_once_do_not_meet(tmp_path):
+    both = threading.Barrier(2)
+
+    def write(content):
+        with replacing(tmp_path / "file") as temporary:
+            both.wait(10)
+            temporary.write_text(content)
+            both.wait(10)
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(write, ["one", "two"]))
+    assert (tmp_path / "file").read_text() in ("one", "two")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

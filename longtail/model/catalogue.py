@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from longtail.model import integrity
 from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked, unusable
 from longtail.topk import AnyArray
 
-_PRAGMAS = "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
+_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 _FOLDER = re.compile(r"model(-[0-9]+)?")  # that a model of a run has
 _OF_THE_FILE = {sqlite3.OperationalError, sqlite3.DatabaseError}  # other errors are faults of a program
 _BUSY = 30.0  # seconds to wait for another process that writes
@@ -72,6 +73,9 @@ class Catalogue:
     ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which lacks tables or
     columns, is brought up to date in place. Not for use by two threads at once.
 
+    In a folder that cannot be written the catalogue is only read, as it is when it is opened: there, SQLite cannot tell
+    others that it reads. Where another process is just writing it elsewhere, its changes are seen.
+
     Every row is checked when the catalogue is opened, and again when it is read (`longtail.model.integrity`).
 
     Args:
@@ -86,16 +90,25 @@ class Catalogue:
         self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
         must_be_a_file(self.path, remedy=RESTORE)
+        self._is_fixed = self.path.exists() and not all(os.access(path, os.W_OK) for path in (run, self.path))
         try:
             self._connection = sqlite3.connect(
-                self.path, timeout=_BUSY, isolation_level=None, check_same_thread=False, cached_statements=32
+                _address(self.path) if self._is_fixed else self.path,
+                uri=self._is_fixed,
+                timeout=_BUSY,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=32,
             )
         except sqlite3.Error as error:
             raise unusable(self.path, error) from error
         try:
-            self._connection.executescript(_PRAGMAS)
-            with self._transaction():
-                integrity.bring_up_to_date(self._connection, self.path, trained)
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            if not self._is_fixed:
+                self._connection.executescript(_PRAGMAS)
+            with self._transaction("BEGIN" if self._is_fixed else "BEGIN IMMEDIATE"):
+                if not self._is_fixed:
+                    integrity.bring_up_to_date(self._connection, self.path, trained)
                 found, last, self._identity = integrity.check(self._connection, self.path)
             self._must_be_of(run / "model" / "bundle.json", trained, found)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
@@ -104,8 +117,9 @@ class Catalogue:
         except LongtailError:
             self.close()
             raise
-        integrity.remember(self.path, self._identity, last)
-        self._version = -1
+        if not self._is_fixed:
+            integrity.remember(self.path, self._identity, last)
+        self._version, self._file = -1, _file(self.path)
 
     def _must_be_of(self, card: Path, trained: str, found: str) -> None:
         """Refuse the changes of another model; or, if that is why it seems to be another, a card that is broken."""
@@ -121,15 +135,20 @@ class Catalogue:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """A transaction that changes rows."""
+        if self._is_fixed:
+            problem = "expected a catalogue that this process may write, found one that it may only read"
+            raise BadInput(self.path, problem, remedy="change labels where the run folder can be written")
         with self._transaction():
             yield
             integrity.sign(self._connection, self._delta)
+            if _file(self.path) != self._file:  # what is written to a file without a name is lost
+                raise unusable(self.path, LongtailError("that it was removed or replaced meanwhile"))
 
     @contextmanager
-    def _transaction(self) -> Iterator[None]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
         self._delta = 0
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute(begin)
             yield
             self._connection.execute("COMMIT")
         except BaseException as error:
@@ -221,7 +240,8 @@ class Catalogue:
             first: as for `put`.
         """
         query = "SELECT uid, text IS NOT NULL FROM labels WHERE uid NOT IN (SELECT uid FROM ids) ORDER BY number"
-        if missing := self._connection.execute(query).fetchall():
+        found = self._connection.execute(query).fetchall()
+        if missing := [(uid, is_there) for uid, is_there in found if is_there or known(uid) is not None]:
             with self._changing():
                 self._number(missing, known, first)
 
@@ -264,6 +284,21 @@ class Catalogue:
         """Write a copy of the catalogue beside it, whole or not at all."""
         with replacing(self.path.with_name(BACKUP)) as temporary:
             self._rows("VACUUM INTO ?", str(temporary))
+
+
+def _address(path: Path) -> str:
+    """Of a catalogue that is only read. Without a log beside it nobody has it open, and SQLite needs no lock."""
+    log = path.with_name(f"{NAME}-wal")
+    return f"{path.absolute().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
+
+
+def _file(path: Path) -> tuple[int, int]:
+    """Which file has a name."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0, 0
+    return status.st_dev, status.st_ino
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:

@@ -29,7 +29,7 @@ from longtail.serve import schemas
 from longtail.serve.batcher import Full, Late
 from longtail.serve.connections import STATE, Connections
 from longtail.serve.files import read, read_lines
-from longtail.serve.middleware import RequestGuard
+from longtail.serve.middleware import RequestGuard, no_memory
 from longtail.serve.service import Predict, Ranked, Service, Settings
 from longtail.serve.telemetry import Metrics
 
@@ -258,6 +258,10 @@ async def _fault(_: Request, __: Exception) -> Response:
     return Json({"detail": "internal error; the server's log has more"}, 500)
 
 
+async def _no_memory(request: Request, _: Exception) -> Response:
+    return Json({"detail": no_memory(request.url.path)}, 503, {"Retry-After": "1"})
+
+
 async def _unwritable(_: Request, error: Exception) -> Response:
     return Json({"detail": str(error)}, 503, {"Retry-After": "1"})
 
@@ -306,6 +310,7 @@ def application(settings: Settings) -> ASGIApp:
     for path in _PAGE:
         app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)
     handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
-    for error, handler in (*handlers.items(), (Unusable, _unwritable), (Exception, _fault)):
+    others = {MemoryError: _no_memory, Unusable: _unwritable, Exception: _fault}
+    for error, handler in (*handlers.items(), *others.items()):
         app.add_exception_handler(error, handler)
     return RequestGuard(app, metrics=app.state.metrics, body=settings.body)

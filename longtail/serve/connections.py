@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+_log = logging.getLogger("longtail.serve")
 _SWEEP = 1.0  # seconds between two looks for heads that are late
 STATE = "connections"  # where the lifespan of the application keeps the `Connections` of its process
 
@@ -111,9 +113,15 @@ class Connections:
         """Close the connections whose heads are late, again and again."""
         while True:
             await asyncio.sleep(min(_SWEEP, self._head / 2))
-            now = time.monotonic()
-            for connection in [one for one in self._all if one.head_is_late(now, self._head)]:
-                self._close(connection, "head")
+            try:
+                self._close_late()
+            except Exception:  # noqa: BLE001  (nothing ends the watch)
+                _log.exception("connections were not looked at")
+
+    def _close_late(self) -> None:
+        now = time.monotonic()
+        for connection in [one for one in self._all if one.head_is_late(now, self._head)]:
+            self._close(connection, "head")
 
     def _make_room(self, among: OrderedDict[Connection, None]) -> bool:
         """Close the oldest that waits for its client, and say whether there was one."""

@@ -65,6 +65,10 @@ class RequestGuard:
             await _answer(outwards, 408, "the body did not arrive in time")
         except Refused as refused:
             await _answer(outwards, refused.status, refused.detail)
+        except MemoryError:
+            detail = no_memory(scope["path"])
+            if status == 0:
+                await _answer(outwards, 503, detail)
         except Exception:  # noqa: BLE001  (it is logged, and its client told that there was one)
             _log.exception("a request failed", extra={"with": {"path": scope["path"]}})
             if status == 0:
@@ -92,6 +96,12 @@ class RequestGuard:
             if size > self._body:
                 raise Refused(413, f"the body is larger than {self._body:,} bytes")
         return b"".join(chunks)
+
+
+def no_memory(path: str) -> str:
+    """Log that there was too little memory for a request, and return what its client is told."""
+    _log.error("there was not enough memory for a request", extra={"with": {"path": path}})
+    return "there is not enough memory for this request now; ask for less at once, or try again later"
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

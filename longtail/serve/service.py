@@ -317,4 +317,4 @@ def _caught(action: Callable[[], Any]) -> Any:
     try:
         return action()
     except Exception as error:  # noqa: BLE001  (it is raised again where the request waits)
-        return error
+        return MemoryError() if "can't allocate memory" in str(error) else error  # as PyTorch says it

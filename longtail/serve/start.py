@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -20,11 +19,12 @@ from starlette.types import ASGIApp
 
 from longtail.devices import choose_device
 from longtail.errors import BadInput, LongtailError
+from longtail.files import scratch_folder
 from longtail.model.label_set import LabelSet
 from longtail.serve.app import application
 from longtail.serve.connections import Connection
 from longtail.serve.service import Settings
-from longtail.serve.telemetry import FOLDER, log_as_json
+from longtail.serve.telemetry import FOLDER, forget_ended, log_as_json
 
 _log = logging.getLogger("longtail.serve")
 _GRACE = 30  # seconds in which a server that is stopped finishes what it accepted
@@ -33,6 +33,7 @@ _KEPT = 75  # seconds that an idle connection is kept: longer than load balancer
 _TURN = 5e-4  # seconds after which a thread may have Python that another one has: changes must not hold up searches
 _SETTINGS = "LONGTAIL_SERVER"  # an environment variable: how each process of the server knows its settings
 _PROBLEM = "problem"  # a file: why a process of the server did not start
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _FAILED = 3  # the exit status of such a process, after which uvicorn starts no other
 
 
@@ -66,17 +67,20 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
         "timeout_keep_alive": _KEPT,
         "timeout_graceful_shutdown": _GRACE,
     }
+    _end_at_once()
     if workers == 1:
         sys.setswitchinterval(_TURN)
-        uvicorn.run(application(settings), **options)
+        server = uvicorn.Server(uvicorn.Config(application(settings), **options))
+        _end_well(server)
+        server.run()
         return
     choose_device(settings.device)
     LabelSet(settings.run, device="cpu", exact=settings.exact).close()  # once, rather than in vain in each process
     said = asdict(settings) | {"run": str(settings.run)}
-    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
-        os.environ |= {_SETTINGS: json.dumps({"settings": said, "level": level}), FOLDER: folder}
+    with scratch_folder("longtail-serve") as folder:
+        os.environ |= {_SETTINGS: json.dumps({"settings": said, "level": level}), FOLDER: str(folder)}
         uvicorn.run("longtail.serve.start:from_environment", factory=True, **options)
-        if (problem := Path(folder) / _PROBLEM).is_file():
+        if (problem := folder / _PROBLEM).is_file():
             raise LongtailError(problem.read_text(encoding="utf-8"))
 
 
@@ -84,6 +88,7 @@ def from_environment() -> ASGIApp:
     """The application of one of several processes of a server that `serve` started."""
     said = json.loads(os.environ[_SETTINGS])
     log_as_json(said["level"])
+    forget_ended()
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     sys.setswitchinterval(_TURN)
     try:
@@ -96,6 +101,24 @@ def from_environment() -> ASGIApp:
 def threads_of(workers: int) -> int:
     """Threads of the model in each process, so that all processes together use the machine."""
     return max(1, (os.cpu_count() or 1) // workers)
+
+
+def _end_at_once() -> None:
+    """Let SIGTERM and SIGINT end this process as they end others, since nothing is accepted yet that could be lost."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _end_well(server: uvicorn.Server) -> None:
+    """Let this process end with 0 after a signal that a server has obeyed; uvicorn raises it again at the end."""
+
+    def end(number: int, _: object) -> None:
+        for each in _SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(0 if server.started else 128 + number)
+
+    for number in _SIGNALS:
+        signal.signal(number, end)
 
 
 def _end_with_parent() -> None:

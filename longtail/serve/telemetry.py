@@ -8,9 +8,12 @@ import os
 import sys
 import traceback
 from datetime import datetime, timezone
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+
+from longtail.files import is_of_another
 
 _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -56,6 +59,14 @@ class Metrics:
         registry = CollectorRegistry()
         MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
+
+
+def forget_ended() -> None:
+    """Let go of what processes of a server that have ended said of themselves; what they counted stays."""
+    for path in Path(os.environ[FOLDER]).glob("gauge_live*.db"):
+        process = path.stem.rpartition("_")[2]
+        if process != str(os.getpid()) and not is_of_another(process):
+            mark_process_dead(process)  # type: ignore[no-untyped-call]
 
 
 class JsonLines(logging.Formatter):

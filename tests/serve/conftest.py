@@ -5,9 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -43,14 +43,20 @@ class Server:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", TOKEN: SECRET}
         command = [sys.executable, "-m", "longtail", "serve", str(run), "--port", "0", *map(str, options)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-        self.lines = []
+        self.lines, self.port, started = [], 0, threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(started,))
+        self._reader.start()
+        started.wait(120)
+        assert self.port, f"the server did not start: {self.lines}"
+
+    def _read(self, started):
+        """Keep the log, which blocks a server that nobody reads."""
         for line in self.process.stderr:
             self.lines.append(json.loads(line))
             if "Uvicorn running on" in self.lines[-1]["event"]:
-                break
-        else:
-            raise AssertionError(f"the server did not start: {self.lines}")
-        self.port = int(self.lines[-1]["event"].split("http://127.0.0.1:")[1].split()[0])
+                self.port = int(self.lines[-1]["event"].split("http://127.0.0.1:")[1].split()[0])
+                started.set()
+        started.set()
 
     def ask(self, method, path, content=None, timeout=120):
         """Status and body of an answer, over a connection of its own."""
@@ -77,13 +83,14 @@ class Server:
     def stop(self):
         """SIGTERM, and whether the server ended by itself, as that asks."""
         self.process.terminate()
-        self.lines += [json.loads(line) for line in self.process.stderr]
-        return self.process.wait(120) in (0, -signal.SIGTERM)
+        self._reader.join(120)
+        return self.process.wait(120) == 0
 
     def kill(self):
         """SIGKILL."""
         self.process.kill()
         self.process.wait(60)
+        self._reader.join(60)
         self.process.stderr.close()
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -313,3 +315,36 @@ def test_the_card_leaves_out_what_cannot_be_read(client, run, caplog, content):
     assert card.status_code == 200
     assert card.json() == {**whole, "settings": {}, "evaluation": None}
     assert "a file of the run cannot be read" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_no_change_is_acknowledged_once_the_catalogue_is_gone(client, run, bearer, how):
+    assert client.post("/v1/labels", json={"uid": "a", "text": "one"}, headers=bearer).status_code == 201
+    assert client.get("/v1/labels/a").status_code == 200
+    copied = Path(shutil.copy(run / "labels.sqlite", run / "copied"))
+    (run / "labels.sqlite").unlink()
+    if how == "replaced":
+        copied.rename(run / "labels.sqlite")
+    for _ in range(2):
+        answer = client.post("/v1/labels", json={"uid": "b", "text": "two"}, headers=bearer)
+        assert answer.status_code == 503
+        assert "removed or replaced" in answer.json()["detail"]
+        assert client.delete("/v1/labels/a", headers=bearer).status_code == 503
+        assert client.get("/v1/labels/b").status_code == 404
+        assert client.get("/v1/labels/a").status_code == 200
+        assert client.post("/v1/predict", json={"texts": ["one"]}).status_code == 200
+    assert client.get("/readyz").status_code == 200
+
+
+def test_no_wait_hangs_on_the_clock_of_the_system(client, bearer, monkeypatch):
+    """It may be set back or forth: waits and deadlines are of the monotonic clock."""
+    for year in (-30, 30):
+        now = time.time
+        monkeypatch.setattr(time, "time", lambda now=now, year=year: now() + year * 31e6)
+        for i in range(3):
+            assert client.post("/v1/predict", json={"texts": ["one"]}).status_code == 200
+            uid = f"{year}-{i}"
+            assert client.post("/v1/labels", json={"uid": uid, "text": "x"}, headers=bearer).status_code == 201
+            assert client.get(f"/v1/labels/{uid}").status_code == 200
+        time.sleep(0.2)
+        assert client.get("/readyz").status_code == 200

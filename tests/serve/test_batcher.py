@@ -145,3 +145,29 @@ def test_alone_a_request_does_not_wait():
         batcher.close()
 
     run(scenario())
+
+
+class Panic(BaseException):
+    """As the libraries in Rust raise it: no Exception."""
+
+
+@pytest.mark.parametrize("failing", ["work", "seen"])
+@pytest.mark.parametrize("error", [Panic, SystemExit, MemoryError])
+def test_whatever_fails_is_told_and_the_next_batch_is_answered(failing, error):
+    fails = iter([True])
+
+    def fail(given):
+        if next(fails, False):
+            raise error("once")
+        return given
+
+    work, seen = (fail, lambda _: None) if failing == "work" else (lambda requests: requests, fail)
+
+    async def scenario():
+        batcher = Batcher(work, seen=seen)
+        with pytest.raises(Exception, match="once"):
+            await batcher(1, 1)
+        assert await batcher(2, 1) == 2
+        batcher.close()
+
+    run(scenario())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import sys
@@ -10,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from longtail.serve.connections import Connection
+from longtail.serve.connections import Connection, Connections
 
 HALF = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-"
 WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -104,3 +105,25 @@ def test_a_connection_with_a_whole_request_does_not_wait_whatever_comes_after_it
     connection = Connection.__new__(Connection)
     connection._unanswered = [SimpleNamespace(more_body=to_come) for to_come in bodies_to_come]
     assert connection.waits_for_client is waits
+
+
+def test_nothing_ends_the_watch_of_heads(caplog):
+    fails = iter([True])
+
+    def late(now, patience):
+        if next(fails, False):
+            raise RuntimeError("a connection in a state that nobody thought of")
+        return True
+
+    async def scenario():
+        dropped, closed = asyncio.Event(), []
+        connections = Connections(limit=9, of_client=9, head=0.02, closed=closed.append)
+        connection = type("Fake", (), {"address": "", "head_is_late": staticmethod(late), "drop": dropped.set})
+        connections.add(connection)
+        watcher = asyncio.create_task(connections.watch())
+        await asyncio.wait_for(dropped.wait(), 10)
+        watcher.cancel()
+        assert closed == ["head"]
+
+    asyncio.run(scenario())
+    assert "nobody thought of" in caplog.text

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +62,57 @@ def test_the_processes_of_a_server_end_with_the_one_that_started_them(run, start
     assert again is not None
     again.wait_until_ready()
     assert again.stop()
+
+
+def children(server):
+    """The numbers of the processes that serve."""
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_process_that_is_killed_is_started_again_and_counted_no_more(run, start_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    dead = tmp_path / "temporary" / f".longtail-serve.1.{2**22}@{platform.node().replace('.', '-')}.partial"
+    dead.mkdir(parents=True)  # what a killed server left
+    server = start_server(run, "--workers", 2)
+    server.wait_until_ready()
+    (folder,) = (tmp_path / "temporary").glob(".longtail-serve*")
+    before = children(server)
+    until(lambda: len([*folder.glob("gauge_livesum_*.db")]) == 2)
+    os.kill(before[0], signal.SIGKILL)
+    until(lambda: len(set(children(server)) - {before[0]}) == 2)
+    for _ in range(6):
+        assert server.ask("GET", "/readyz")[0] == 200  # the other one answers
+    until(lambda: len(found := [*folder.glob("gauge_livesum_*.db")]) == 2 and str(before[0]) not in str(found))
+    assert server.stop()
+    assert not [*(tmp_path / "temporary").iterdir()]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of another process")
+def test_too_little_memory_is_told_and_the_server_goes_on(run, start_server):
+    import resource
+
+    server = start_server(run, "--deadline", 60)
+    small, large = {"texts": ["one"], "k": 2}, {"texts": ["word " * 3999] * 200, "k": 1000}
+    label = {"uid": "n", "text": "new", "examples": ["word " * 3999] * 100}
+    before = server.ask("POST", "/v1/predict", small)
+    used = int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()
+    for more in (2**25, 2**23, 0):
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+        assert server.ask("POST", "/v1/predict", large)[0] in (200, 400, 503)  # 400: there was none for reading it
+        assert server.ask("POST", "/v1/labels", label)[0] in (201, 400, 503)
+    resource.prlimit(server.process.pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert server.ask("POST", "/v1/predict", small)[0] == before[0] == 200
+    assert server.ask("POST", "/v1/predict", large)[0] == 200
+    assert server.stop()
+    assert "not enough memory" in str(server.lines)
+    assert not [line for line in server.lines if "traceback" in line]
+
+
+def until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
