@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -64,7 +65,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
-    """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
+    """A folder beside ``path`` for what is not whole yet, whose name says which thread has it; it goes at the end."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _temporary(path)
     _remove(temporary)
@@ -80,7 +81,7 @@ def _partial(path: Path) -> Iterator[Path]:
 
 
 def _temporary(path: Path) -> Path:
-    return path.parent.resolve() / f".{path.name}.{os.getpid()}@{_HOST}{PARTIAL}"
+    return path.parent.resolve() / f".{path.name}.{threading.get_ident()}.{os.getpid()}@{_HOST}{PARTIAL}"
 
 
 def _remove(path: Path) -> None:

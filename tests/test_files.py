@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +33,23 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     with pytest.raises(RuntimeError):
         write_half()
     assert path.read_text() == "old"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_two_threads_may_replace_one_file(tmp_path):
+    """As a server's do, where one opens the catalogue that the other is making: each has its own temporary file."""
+
+    def replace_with(text):
+        with replacing(tmp_path / "file") as temporary:
+            temporary.write_text(text)
+
+    with replacing(tmp_path / "file") as temporary:
+        temporary.write_text("first")
+        other = threading.Thread(target=replace_with, args=["second"])
+        other.start()
+        other.join()
+        assert (tmp_path / "file").read_text() == "second"
+    assert (tmp_path / "file").read_text() == "first"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
