@@ -46,10 +46,16 @@ def test_one_query_finds_what_many_find(width: int, spread: float) -> None:
         np.testing.assert_allclose(alone.scores[0], together.scores[i], rtol=1e-4, atol=1e-4 * lengths.max())
 
 
+@pytest.mark.parametrize("whole_products", [False, True])
+@pytest.mark.parametrize("bias", [0.0, 1.0])
 @pytest.mark.parametrize("k", [1, 5, 20])
-def test_the_candidates_are_few_and_hold_the_best(k: int) -> None:
-    table, queries = torch.from_numpy(real(LABELS, 256, 0)), torch.from_numpy(real(30, 256, 1))
-    prefilter, counts = Int8Prefilter(table), []
+def test_the_candidates_are_few_and_hold_the_best(k: int, bias: float, whole_products: bool) -> None:
+    """Also where the last number of a query is a 1 for a bias, beside which the others are small."""
+    table, queries = torch.from_numpy(real(LABELS, 257, 0)), torch.from_numpy(real(30, 257, 1))
+    if bias:
+        queries *= 1 / 16
+        queries[:, -1] = bias
+    prefilter, counts = Int8Prefilter(table, whole=whole_products), []
     for i in range(len(queries)):
         query = queries[i : i + 1]
         found = prefilter.candidates(query, k)
@@ -74,9 +80,25 @@ def test_a_query_of_zeros_and_labels_of_zeros() -> None:
     assert Exact(0 * table).search(real(1, 32, 1), 4).ids.tolist() == [[0, 1, 2, 3]]
 
 
-def test_products_that_overflow_are_candidates() -> None:
-    table = 1e30 * real(LABELS, 8, 0)
-    assert len(Int8Prefilter(torch.from_numpy(table)).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
+@pytest.mark.parametrize("whole_products", [False, True])
+def test_products_that_overflow_are_candidates(whole_products: bool) -> None:
+    table = torch.from_numpy(1e30 * real(LABELS, 8, 0))
+    assert len(Int8Prefilter(table, whole=whole_products).candidates(1e30 * torch.ones(1, 8), 3)) == LABELS
+
+
+@pytest.mark.parametrize("whole_products", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_candidates_hold_the_best_whatever_the_vectors(seed: int, whole_products: bool) -> None:
+    """Numbers of very different size, in columns, in labels and in queries, and many that are 0."""
+    width, k = 2 + 13 * seed, 1 + seed
+    sizes, lengths = (np.exp(4 * real(n, 1, seed + i)) for i, n in enumerate((width, LABELS)))
+    table = (real(LABELS, width, seed) * sizes.T * lengths * (real(LABELS, width, seed + 2) > -1)).astype(np.float32)
+    queries = (real(10, width, seed + 3) / sizes.T * (real(10, width, seed + 4) > 0)).astype(np.float32)
+    prefilter = Int8Prefilter(torch.from_numpy(table), whole=whole_products)
+    for query in queries:
+        found = prefilter.candidates(torch.from_numpy(query[None]), k)
+        scores = table.astype(np.float64) @ query.astype(np.float64)
+        assert set(np.argsort(-scores, kind="stable")[:k].tolist()) <= set(found.tolist())
 
 
 def test_what_is_prefiltered() -> None:
@@ -84,6 +106,7 @@ def test_what_is_prefiltered() -> None:
     assert not can_prefilter(torch.zeros(LARGE - 1, 4), 1)
     assert can_prefilter(torch.zeros(LARGE, 4), 1) == can_prefilter(torch.zeros(LARGE, 4), LARGE // 16) == known
     assert not can_prefilter(torch.zeros(LARGE, 4), LARGE // 16 + 1)
+    assert not can_prefilter(torch.zeros(LARGE, 1), 1)
 
 
 @pytest.mark.parametrize(("labels", "k"), [(1, 3), (5, 5), (100, 7), (LARGE - 1, 30), (LARGE, LARGE // 2)])
