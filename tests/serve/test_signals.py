@@ -20,7 +20,7 @@ from contextlib import suppress
 
 import pytest
 
-from longtail.model.catalogue import Catalogue
+from longtail.model.label_set import LabelSet
 from longtail.serve.app import TOKEN
 
 CASES = int(os.environ.get("LONGTAIL_SIGNALS", "3"))
@@ -107,16 +107,10 @@ class Busy:
         if self.acknowledged:
             known = {}
             for run in self.runs:
-                with suppress(FileNotFoundError):
-                    backup = run / "labels.backup.sqlite"
-                    assert not backup.exists() or backup.stat().st_size
-                if (run / "labels.sqlite").exists():
-                    catalogue = Catalogue(run)
-                    known |= {change.uid: change.text for change in catalogue.since(0)[1]}
-                    catalogue.close()
-                for folder in run.glob("model-*"):
-                    lines = (folder / "labels.jsonl").read_text().splitlines()
-                    known |= {said["uid"]: said["title"] for said in map(json.loads, lines)}
+                labels = LabelSet(run, device="cpu")
+                rows = {uid: labels.snapshot.find(uid) for uid in self.acknowledged}
+                known |= {uid: labels.snapshot.label(row)[2] for uid, row in rows.items() if row is not None}
+                labels.close()
             assert {uid: known.get(uid) for uid in self.acknowledged} == self.acknowledged
 
 
