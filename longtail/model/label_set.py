@@ -219,7 +219,7 @@ class LabelSet:
 def changes_made(run: Path) -> int:
     """How many changes the labels of a run have seen since it was trained."""
     must_be_there(run)
-    if not (run / NAME).is_file():
+    if not (run / NAME).exists():
         return 0
     catalogue = Catalogue(run)
     made = catalogue.state().last

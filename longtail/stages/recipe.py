@@ -80,7 +80,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return page(run, dataset, o)
-    with alone(run.progress.folder):
+    with alone(None if run.planned else run.progress.folder):  # one within another run is held by that
         return _alone(page, run, dataset, o)
 
 
