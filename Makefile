@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench faults clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,9 @@ test: $(INSTALLED)  ## lint, types, then the whole suite
 
 bench: $(INSTALLED)  ## slow and GPU checks
 	$(BIN)/python -m pytest -m 'slow or gpu'
+
+faults: $(INSTALLED)  ## every call fails, every file is flipped, the power goes: counts into docs/reliability.md
+	$(BIN)/python tests/faults/whole.py --write docs/reliability.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

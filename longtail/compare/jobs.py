@@ -21,6 +21,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.files import read_json, replacing, write_json
+from longtail.locks import LOCK
 from longtail.model import load
 from longtail.model.evaluation import DEPTH, must_have_test, rank_test
 from longtail.recipes import RECIPES
@@ -59,8 +60,8 @@ class Job:
         return train_command(self.method.recipe, self.method.arguments, self.seed, self.data, self.folder)
 
     def trained(self) -> bool:
-        """Whether its model is there."""
-        return (self.folder / "model" / "bundle.json").exists()
+        """Whether its model is there, and the process that made it has come to its end."""
+        return (self.folder / "model" / "bundle.json").exists() and not (self.folder / LOCK).exists()
 
     def done(self) -> bool:
         """Whether what it predicts is there; its model need not be any more."""

@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 
 from longtail.compare.comparison import _job, compare
-from longtail.compare.jobs import outcome
+from longtail.compare.jobs import Job, outcome
 from longtail.compare.methods import Method
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
+from longtail.files import write_json
+from longtail.locks import LOCK
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
 from longtail.model import load
@@ -303,3 +305,11 @@ def test_an_argument_that_a_recipe_has_by_now_was_its_default(compared, folder, 
     assert again["rows"]["text"]["kinds"] == results["rows"]["text"]["kinds"]
     with pytest.raises(BadInput, match=rf"made with width {default}, asked for now is 16; give the row another label"):
         compare(folder, TWO, out, seeds=2)
+
+
+def test_a_run_that_died_before_it_had_tidied_up_is_not_taken_for_trained(tmp_path):
+    job = Job(Method.parse("dpr"), 0, tmp_path, tmp_path / "run")
+    write_json(job.folder / "model" / "bundle.json", {})
+    assert job.trained()
+    (job.folder / LOCK).touch()
+    assert not job.trained()  # it is resumed, which finds the model, and removes what is left beside it

@@ -136,6 +136,8 @@ def ill(ended: Ended, *, signalled: bool = False) -> str:
     if ended.status == 1 or (signalled and ended.status in STOPPED):
         if len(lines) == 1 and lines[0].startswith("longtail: "):
             return ""
+        if not lines and ", failed: " in ended.output:  # as a comparison says of each run
+            return ""
         if signalled and ended.status == -signal.SIGKILL:
             return "" if not lines else f"said: {ended.errors}"
         return f"status {ended.status}, and not one line: {ended.errors!r}"
@@ -204,11 +206,20 @@ def _metrics(lab: Lab) -> Any:
     return {k: v for k, v in json.loads((lab.work / "metrics.json").read_text()).items() if "seconds" not in k}
 
 
+def _compared(lab: Lab) -> Any:
+    """The rankings of a comparison, and what it says of them, without times."""
+    results = json.loads((lab.work / "new" / "results.json").read_text())
+    (row,) = results["rows"].values()
+    (rankings,) = lab.work.glob("new/runs/*/*/predictions.npz")
+    return digest(rankings.parent)["predictions.npz"], row["headline"], row["bins"], results["failed"]
+
+
 def _read(path: str) -> Callable[[Lab], Any]:
     return lambda lab: (lab.work / path).read_bytes()
 
 
 IMPORT = ("data", "import", "@table.csv", "--out", "@new", "--test", "@table.csv", "--separator", ";")
+COMPARE = ("compare", "@data", "dpr:epochs=1,width=8,batch=16,device=cpu", "--out", "@new", "--seeds", 1)
 SPLIT = ("data", "split", "@data", "--out", "@new", "--rows", 10)
 VERBS = [
     *map(_trained, RECIPES),
@@ -237,6 +248,7 @@ VERBS = [
     Verb("labels remove", "changed", ("labels", "remove", "@run", "green"), _labels, reads=_ranked("run"), atomic=True),
     Verb("labels compact", "changed", ("labels", "compact", "@run"), _ranking("run"), None, _ranked("run")),
     Verb("index", "run", ("index", "@run", "--recall", 0.5), _ranking("run"), None, _ranked("run")),
+    Verb("compare", "data", COMPARE, _compared),
     Verb("data import", "data", IMPORT, lambda lab: digest(lab.work / "new"), _unless_there("new", IMPORT)),
     Verb("data split", "data", SPLIT, lambda lab: digest(lab.work / "new"), _unless_there("new", SPLIT)),
 ]

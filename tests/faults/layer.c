@@ -84,7 +84,7 @@ static int reached(void) {
     if (mode <= COUNT || mode == DENY || number < page->target || (number > page->target && !page->lasting)) return OFF;
     page->fired++;
     if (mode == SIGNAL) {
-        kill(getpid(), (int)page->error);
+        kill(page->error < 0 ? 0 : getpid(), abs((int)page->error)); /* below 0 to all processes of the command */
         return OFF; /* a signal that is handled lets the call be made */
     }
     return (int)mode;

@@ -199,7 +199,7 @@ def judged_after_power_loss(lab: Lab, verb: Verb, call: int, policy: str, expect
     shutil.rmtree(journal, ignore_errors=True)
     journal.mkdir()
     lab.begin(verb.start)
-    ended = lab.run(*verb.arguments, fault=Fault(Mode.SIGNAL, call, signal.SIGKILL, journal=str(journal)))
+    ended = lab.run(*verb.arguments, fault=Fault(Mode.SIGNAL, call, -signal.SIGKILL, journal=str(journal)))
     disk = Disk(lab.templates[verb.start])
     disk.replay(journal, lab.work)
     disk.lose_power(lab.work, random.Random(f"{verb.name} {call} {policy}"), policy)

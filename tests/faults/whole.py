@@ -31,9 +31,11 @@ from faults.power import POLICIES, judged_after_power_loss
 
 MARKS = ("<!-- counts of make faults -->\n", "<!-- end of counts -->\n")
 KINDS = ("traceback", "hangs", "silently", "left over")  # what may be wrong, as judgements begin; the rest is "other"
-TRAINED = {"killed": 52, "killed in a write": 16}  # faults of each kind, of a recipe; of others 8
-OTHERS = 60  # of each kind, of another verb
-LOSSES = {True: 20, False: 60}  # power losses of each policy, of a recipe or of another verb
+DRAWN = {  # of each verb, by the first word of its name: kills, faults of each other kind, power losses of each policy
+    "train": (56, 8, 20),
+    "compare": (12, 2, 2),  # starts processes, which takes seconds
+    "": (60, 60, 60),
+}
 
 
 @dataclass(frozen=True)
@@ -77,15 +79,14 @@ def jobs(bench: Bench, share: float) -> Iterator[Job]:
     draw = random.Random(0)
     for verb in VERBS:
         calls, by_kind = bench.baseline(verb).calls, defaultdict(list)
-        is_recipe = verb.name.startswith("train")
+        killed, failed, lost = (round(share * count) for count in DRAWN.get(verb.name.split()[0], DRAWN[""]))
         for what, fault in faults(calls):
             by_kind[what].append(fault)
         for what, some in by_kind.items():
-            count = round(share * (TRAINED.get(what, 8) if is_recipe else OTHERS))
-            for fault in draw.sample(some, min(len(some), count)):
+            for fault in draw.sample(some, min(len(some), killed if what == "killed" else failed)):
                 yield Job(what, f"{verb.name}, call {fault.target}", _call(verb, fault))
         for policy in POLICIES:
-            for i in range(round(share * LOSSES[is_recipe])):
+            for i in range(lost):
                 call = calls + 1 if i == 0 else draw.randint(1, calls)
                 yield Job("power loss", f"{verb.name}, call {call}, {policy}", _loss(verb, call, policy))
     for case in cases(bench.lab):
@@ -96,7 +97,9 @@ def jobs(bench: Bench, share: float) -> Iterator[Job]:
 
 def _done(bench: Bench, some: Sequence[Job]) -> list[tuple[Job, str]]:
     found = []
-    for job in some:
+    for done, job in enumerate(some):
+        if done % 1000 == 999:
+            print(f"{done + 1:,} of {len(some):,}", flush=True)
         try:
             said = job.judge(bench)
         except Exception as error:  # noqa: BLE001  (of the lab, or of an answer that cannot be had: it is told, too)
