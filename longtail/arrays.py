@@ -14,7 +14,8 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from longtail.errors import BadInput
-from longtail.files import check_hashes, hashes, must_be_a_file, new_folder, read_json, write_json
+from longtail.files import must_be_a_file, new_folder, read_json, write_json
+from longtail.hashes import check_hashes, hashes
 from longtail.topk import AnyArray
 
 CHECKSUMS = "checksums.json"  # in a folder of arrays

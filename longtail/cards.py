@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import BadInput
-from longtail.files import Kinds, check_hashes, hashes, read_json, sha256, write_json
+from longtail.files import Kinds, read_json, write_json
+from longtail.hashes import check_hashes, hashes, sha256
 
 _DIGEST = "digest"  # the key of what a card says of itself
 

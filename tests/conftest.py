@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from longtail import recipes
 from longtail.model.label_set import LabelSet
 from longtail.testing.planted import planted
 from longtail.text.huggingface import quiet
+
+for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
+    if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
+        signal.signal(getattr(signal, name), action)  # what nohup and "&" have us ignore, our processes would, too
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "green", "blue", "fish", "bird", "##s", "one", "two"]
 

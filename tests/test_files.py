@@ -20,7 +20,8 @@ from safetensors.numpy import save_file
 from longtail import files
 from longtail.arrays import map_arrays
 from longtail.errors import BadInput, NotWritten
-from longtail.files import hashes, new_folder, read_json, remove_partial, replacing, sha256, write_json
+from longtail.files import new_folder, read_json, remove_partial, replacing, write_json
+from longtail.hashes import hashes, sha256
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):

@@ -16,7 +16,8 @@ from safetensors.numpy import load, save
 
 from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
-from longtail.files import must_be_a_file, replacing, sha256
+from longtail.files import must_be_a_file, replacing
+from longtail.hashes import sha256
 from longtail.model import integrity
 from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked, unusable
 from longtail.topk import AnyArray
@@ -90,7 +91,9 @@ class Catalogue:
         self.path, self._delta = run / NAME, 0
         trained = sha256(run / "model" / "bundle.json")
         must_be_a_file(self.path, remedy=RESTORE)
-        self._is_fixed = self.path.exists() and not all(os.access(path, os.W_OK) for path in (run, self.path))
+        self._is_fixed = not all(os.access(path, os.W_OK) for path in (run, self.path) if path.exists())
+        if not self.path.exists():
+            self._must_be_writable()
         try:
             self._connection = sqlite3.connect(
                 _address(self.path) if self._is_fixed else self.path,
@@ -128,6 +131,11 @@ class Catalogue:
             problem = f"expected changes of this model ({trained[:12]}), found those of another ({found[:12]})"
             raise BadInput(self.path, problem, remedy="move it away, and add its labels to this model")
 
+    def _must_be_writable(self) -> None:
+        if self._is_fixed:
+            problem = "expected a catalogue that this process may write, found one that it may only read"
+            raise BadInput(self.path, problem, remedy="change labels where the run folder can be written")
+
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
@@ -135,9 +143,7 @@ class Catalogue:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """A transaction that changes rows."""
-        if self._is_fixed:
-            problem = "expected a catalogue that this process may write, found one that it may only read"
-            raise BadInput(self.path, problem, remedy="change labels where the run folder can be written")
+        self._must_be_writable()
         with self._transaction():
             yield
             integrity.sign(self._connection, self._delta)

@@ -10,7 +10,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from longtail.data.texts import Texts
-from longtail.files import hashes, write_json
+from longtail.files import write_json
+from longtail.hashes import hashes
 from longtail.model import LabelSet, load
 from longtail.model.catalogue import Catalogue, Change
 from longtail.model.integrity import KNOWN, NAME
