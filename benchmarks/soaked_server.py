@@ -23,7 +23,7 @@ class Sample:
     Attributes:
         seconds: since the beginning.
         rss: MiB that are resident.
-        private: MiB of these that no other process and no file shares.
+        private: MiB of these that are of no file, so that they do not change where another process maps a library, too.
         files: open descriptors but those of connections.
         sockets: those of connections.
         cpu: seconds of processors that were used so far.
@@ -96,7 +96,7 @@ class Server:
                 opened = [str(path.readlink()) for path in (folder / "fd").iterdir() if path.is_symlink()]
                 times = (folder / "stat").read_text().rpartition(")")[2].split()[11:13]
                 found.rss[process] = sizes["Rss"] / 1024
-                found.private[process] = (sizes["Private_Clean"] + sizes["Private_Dirty"]) / 1024
+                found.private[process] = sizes["Anonymous"] / 1024
                 found.sockets[process] = sum(name.startswith("socket:") for name in opened)
                 found.files[process] = len(opened) - found.sockets[process]
                 found.cpu[process] = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
