@@ -152,7 +152,9 @@ def remove_partial(folder: Path) -> None:
     What a living process writes stays. One of another machine, or of a container that is gone, cannot be asked whether
     it lives: what it wrote goes once nothing of it has changed for a day.
     """
-    _remove_dead(folder.resolve().rglob(f".*{PARTIAL}"))
+    for place, folders, files in os.walk(folder.resolve()):  # which takes no offence at a folder that goes meanwhile
+        names = (name for name in (*folders, *files) if name.startswith(".") and name.endswith(PARTIAL))
+        _remove_dead(Path(place, name) for name in names)
 
 
 def _remove_dead(paths: Iterable[Path]) -> None:

@@ -126,6 +126,22 @@ def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(tmp_pa
     assert not [*(tmp_path / "stages").iterdir()]
 
 
+def test_what_goes_while_it_is_looked_for_is_no_error(tmp_path, monkeypatch):
+    """As the temporary folder of another process does."""
+    gone, left, scandir = tmp_path / ".a.1@elsewhere.partial", tmp_path / ".b.999999999.partial", os.scandir
+    for folder in (gone, left):
+        folder.mkdir()
+
+    def scanned(path):
+        if str(path) == str(gone):
+            raise FileNotFoundError(path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", scanned)
+    remove_partial(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [gone.name]
+
+
 def test_a_write_removes_what_killed_ones_of_the_same_file_left(tmp_path):
     left = [tmp_path / f".{name}.999999999@{files._HOST}.partial" for name in ("found.json", "other.json")]
     for folder in left:

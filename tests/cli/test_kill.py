@@ -34,9 +34,9 @@ def arrays(run):
 def changed(folder):
     """When the newest checkpoint or finished stage was written, or 0."""
     times = []
-    for path in folder.rglob("stages/*.safetensors"):  # of the run, and of the runs of linkers in it
-        with suppress(FileNotFoundError):
-            times.append(path.stat().st_mtime_ns)
+    with suppress(FileNotFoundError):  # of a temporary folder that goes meanwhile
+        # of the run, and of the runs of linkers in it
+        times.extend(path.stat().st_mtime_ns for path in folder.rglob("stages/*.safetensors"))
     return max(times, default=0)
 
 
