@@ -1,6 +1,6 @@
 """All faults, in many processes, with their counts: ``make faults``.
 
-    python tests/faults/whole.py [--share 0.1] [--jobs 2] [--write docs/reliability.md]
+    python tests/faults/whole.py [--share 0.1] [--minutes 30] [--jobs 2] [--write docs/reliability.md]
 
 It works in a new folder where temporary ones are, better in memory (``TMPDIR=/dev/shm``), prints what was wrong, and
 exits with 1 where anything was. The table of counts replaces the one between two marks of the file to write.
@@ -95,9 +95,11 @@ def jobs(bench: Bench, share: float) -> Iterator[Job]:
             yield Job(part, f"{case.reader.name}, {case.path} {case.damage.name}", _file(case))
 
 
-def _done(bench: Bench, some: Sequence[Job]) -> list[tuple[Job, str]]:
+def _done(bench: Bench, some: Sequence[Job], until: float) -> list[tuple[Job, str]]:
     found = []
     for done, job in enumerate(some):
+        if time.monotonic() > until:
+            break
         if done % 1000 == 999:
             print(f"{done + 1:,} of {len(some):,}", flush=True)
         try:
@@ -133,6 +135,7 @@ def main() -> None:
     """Run the cases."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--share", type=float, default=1.0, help="of the cases")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="after which no other case is begun")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--write", type=Path, help="a file with a table between two marks")
     given = parser.parse_args()
@@ -143,7 +146,8 @@ def main() -> None:
         random.Random(1).shuffle(todo)
         print(f"{len(todo):,} cases", flush=True)
         parts = [todo[i :: given.jobs] for i in range(given.jobs)]
-        found = list(itertools.chain(*threads.map(_done, benches, parts)))
+        until = [start + 60 * given.minutes] * given.jobs
+        found = list(itertools.chain(*threads.map(_done, benches, parts, until)))
         for bench in benches:
             bench.lab.close()
     text = table(sorted(found, key=lambda pair: pair[0].part), time.monotonic() - start)
