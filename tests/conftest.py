@@ -7,40 +7,22 @@ import signal
 from pathlib import Path
 
 import pytest
-import torch
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from tiny_bert import write_tiny_bert
 
 from longtail import recipes
 from longtail.model.label_set import LabelSet
 from longtail.testing.planted import planted
-from longtail.text.huggingface import quiet
 
 for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
     if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
         signal.signal(getattr(signal, name), action)  # what nohup and "&" have us ignore, our processes would, too
-
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "green", "blue", "fish", "bird", "##s", "one", "two"]
 
 
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a BERT of 2 layers, 32 wide, with random weights, 13 words and texts of at most 16 tokens."""
     folder = tmp_path_factory.mktemp("tiny-bert")
-    config = BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=16,
-    )
-    with torch.random.fork_rng(), quiet():
-        torch.manual_seed(0)
-        model = BertModel(config)
-        for parameter in model.parameters():  # the usual start is too small for texts to differ much
-            torch.nn.init.normal_(parameter, std=0.3)
-        model.save_pretrained(folder)
-    BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=16).save_pretrained(folder)
+    write_tiny_bert(folder)
     return folder
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from faults.layer import Fault, Mode
 from faults.nursery import Ended, Nursery
+from tiny_bert import write_tiny_bert
 
 from longtail.options import options_of
 from longtail.recipes import RECIPES
@@ -197,9 +198,10 @@ def _unless_there(out: str, arguments: tuple[Any, ...]) -> Callable[[Lab], Ended
     return lambda lab: there if (lab.work / out / "dataset.json").exists() else lab.run(*arguments)
 
 
-def _trained(recipe: str) -> Verb:
-    arguments = train(recipe, "new")
-    return Verb(f"train {recipe}", "data", arguments, _model("new"), _resumed("new", arguments), _ranked("new"))
+def _trained(recipe: str, *more: Any) -> Verb:
+    arguments = train(recipe, "new", *more)
+    name = f"train {recipe}{' of a transformer' if more else ''}"
+    return Verb(name, "data", arguments, _model("new"), _resumed("new", arguments), _ranked("new"))
 
 
 def _metrics(lab: Lab) -> Any:
@@ -223,6 +225,7 @@ COMPARE = ("compare", "@data", "dpr:epochs=1,width=8,batch=16,device=cpu", "--ou
 SPLIT = ("data", "split", "@data", "--out", "@new", "--rows", 10)
 VERBS = [
     *map(_trained, RECIPES),
+    _trained("ngame", "--encoder", "@bert", "--max-length", 16),
     Verb("resume", "half", ("resume", "@new", "--checkpoint-every", 0), _model("new"), None, _ranked("new")),
     Verb("ensemble", "two", ("ensemble", "@run", "@other", "--out", "@new"), _model("new"), None, _ranked("new")),
     Verb("evaluate", "run", ("evaluate", "@run", "--json", "@metrics.json", "--report", "@report"), _metrics),
@@ -259,6 +262,7 @@ VERBS = [
 
 def _data(lab: Lab) -> None:
     planted(0, documents=80, test_documents=20, labels=40).dataset.write(lab.work / "data")
+    write_tiny_bert(lab.work / "bert")
     texts = [f"red {i} fox" for i in range(8)]
     (lab.work / "lines.txt").write_text("\n".join(texts) + "\n")
     rows = [f"{i},{text},red;{'even' if i % 2 == 0 else 'odd'}" for i, text in enumerate(texts)]

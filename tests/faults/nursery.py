@@ -113,6 +113,7 @@ def _serve(folder: Path, root: Path) -> None:
     import pyarrow.parquet  # noqa: F401
     import scipy.optimize  # noqa: F401
     import torch
+    import transformers.models.bert  # noqa: F401
     import typer._adapters  # noqa: F401  (imported with the first option that is parsed)
 
     from longtail.cli.verbs import VERBS, command_of
