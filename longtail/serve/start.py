@@ -115,7 +115,9 @@ def _end_well(server: uvicorn.Server) -> None:
     def end(number: int, _: object) -> None:
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        sys.exit(0 if server.started else 128 + number)
+        if not server.started:  # at once, as before: an exception would go through what uvicorn is about to begin
+            os._exit(128 + number)
+        sys.exit(0)
 
     for number in _SIGNALS:
         signal.signal(number, end)
