@@ -7,10 +7,10 @@ import gc
 import hmac
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path as File
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import torch
 from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Path, Query, Request, Response
@@ -26,11 +26,12 @@ from longtail.model.integrity import Unusable
 from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
+from longtail.serve.answers import Predict, Ranked
 from longtail.serve.batcher import Full, Late
 from longtail.serve.connections import STATE, Connections
 from longtail.serve.files import read, read_lines
-from longtail.serve.middleware import RequestGuard, no_memory
-from longtail.serve.service import Predict, Ranked, Service, Settings
+from longtail.serve.middleware import RequestGuard, failure
+from longtail.serve.service import Service, Settings
 from longtail.serve.telemetry import Metrics
 
 TOKEN = "LONGTAIL_TOKEN"  # noqa: S105  (the name of an environment variable)
@@ -83,6 +84,7 @@ async def _may_change(
         raise HTTPException(401, "changes need the server's token", {"WWW-Authenticate": "Bearer"})
 
 
+Handler: TypeAlias = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 Served = Annotated[Service, Depends(_service)]
 UidInPath = Annotated[str, Path(max_length=schemas.UID_LENGTH)]
 api = APIRouter(prefix="/v1", tags=["model"])
@@ -239,31 +241,34 @@ async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"])
-    return Json({"detail": f"{place[:200]}: {first['msg']}"}, 422)
+    return _problem(422, f"{place[:200]}: {first['msg']}")
 
 
-async def _mendable(_: Request, error: Exception) -> Response:
-    return Json({"detail": str(error)}, 422)
+async def _failed(_: Request, error: Exception) -> Response:  # the guard logs it
+    return _problem(*failure(error))
 
 
-async def _full(_: Request, __: Exception) -> Response:
-    return Json({"detail": "too much is waiting; try again later"}, 429, {"Retry-After": "1"})
+def _problem(status: int, detail: str) -> Response:
+    return Json({"detail": detail}, status, {"Retry-After": "1"} if status in (429, 503) else None)
 
 
-async def _late(_: Request, __: Exception) -> Response:
-    return Json({"detail": "the request waited too long"}, 503, {"Retry-After": "1"})
+def _answered(status: int, detail: str = "") -> Handler:
+    """A handler that answers with a status and a line; with that of the error if left out."""
+
+    async def handler(_: Request, error: Exception) -> Response:
+        return _problem(status, detail or str(error))
+
+    return handler
 
 
-async def _fault(_: Request, __: Exception) -> Response:
-    return Json({"detail": "internal error; the server's log has more"}, 500)
-
-
-async def _no_memory(request: Request, _: Exception) -> Response:
-    return Json({"detail": no_memory(request.url.path)}, 503, {"Retry-After": "1"})
-
-
-async def _unwritable(_: Request, error: Exception) -> Response:
-    return Json({"detail": str(error)}, 503, {"Retry-After": "1"})
+_HANDLERS: dict[type[Exception], Handler] = {
+    RequestValidationError: _invalid,
+    LongtailError: _answered(422),
+    Full: _answered(429, "too much is waiting; try again later"),
+    Late: _answered(503, "the request waited too long"),
+    Unusable: _answered(503),
+    Exception: _failed,
+}
 
 
 @asynccontextmanager
@@ -309,8 +314,6 @@ def application(settings: Settings) -> ASGIApp:
         app.include_router(router)
     for path in _PAGE:
         app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)
-    handlers = {RequestValidationError: _invalid, LongtailError: _mendable, Full: _full, Late: _late}
-    others = {MemoryError: _no_memory, Unusable: _unwritable, Exception: _fault}
-    for error, handler in (*handlers.items(), *others.items()):
+    for error, handler in _HANDLERS.items():
         app.add_exception_handler(error, handler)
     return RequestGuard(app, metrics=app.state.metrics, body=settings.body)

@@ -79,21 +79,24 @@ class Batcher(Generic[Asked, Answer]):
         loop = asyncio.get_running_loop()
         try:
             while taken := self._take():
-                answers = await loop.run_in_executor(self._thread, self._answers, taken)
+                try:
+                    answers = await loop.run_in_executor(self._thread, self._answers, taken)
+                except Exception as error:  # noqa: BLE001  (each of its requests is told)
+                    answers = [error] * len(taken)
                 for one, answer in zip(taken, answers, strict=True):
                     _settle(one.answer, answer)
         finally:
             self._busy = None
 
     def _answers(self, taken: Sequence[_Waiting[Asked, Answer]]) -> Sequence[Answer | Exception]:
-        """The answers to a batch; whatever fails, each of its requests is told."""
+        """The answers to a batch."""
         try:
             self._seen(sum(one.size for one in taken))
             return self._work([one.request for one in taken])
-        except Exception as error:  # noqa: BLE001
-            return [error] * len(taken)
-        except BaseException as error:  # noqa: BLE001  (a panic of a library in Rust is no Exception)
-            return [RuntimeError(repr(error))] * len(taken)
+        except Exception:
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            raise RuntimeError(repr(error)) from error
 
     def _take(self) -> list[_Waiting[Asked, Answer]]:
         """The next batch; those that are late, or whose client has gone, are let go."""

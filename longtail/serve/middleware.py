@@ -10,6 +10,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from longtail.memory import is_out_of_memory
 from longtail.serve.telemetry import Metrics
 
 _log = logging.getLogger("longtail.serve")
@@ -65,14 +66,13 @@ class RequestGuard:
             await _answer(outwards, 408, "the body did not arrive in time")
         except Refused as refused:
             await _answer(outwards, refused.status, refused.detail)
-        except MemoryError:
-            detail = no_memory(scope["path"])
+        except Exception as error:  # noqa: BLE001  (it is logged, and its client told that there was one)
+            if is_out_of_memory(error):
+                _log.error("there was not enough memory for a request", extra={"with": {"path": scope["path"]}})
+            else:
+                _log.exception("a request failed", extra={"with": {"path": scope["path"]}})
             if status == 0:
-                await _answer(outwards, 503, detail)
-        except Exception:  # noqa: BLE001  (it is logged, and its client told that there was one)
-            _log.exception("a request failed", extra={"with": {"path": scope["path"]}})
-            if status == 0:
-                await _answer(outwards, 500, "internal error; the server's log has more")
+                await _answer(outwards, *failure(error))
         seconds = time.perf_counter() - start
         route = getattr(scope.get("route"), "path", "other")
         method = scope["method"] if scope["method"] in ("GET", "POST", "DELETE", "HEAD", "OPTIONS") else "other"
@@ -98,10 +98,11 @@ class RequestGuard:
         return b"".join(chunks)
 
 
-def no_memory(path: str) -> str:
-    """Log that there was too little memory for a request, and return what its client is told."""
-    _log.error("there was not enough memory for a request", extra={"with": {"path": path}})
-    return "there is not enough memory for this request now; ask for less at once, or try again later"
+def failure(error: Exception) -> tuple[int, str]:
+    """The status of a request that failed without a fault of its client, and what that is told."""
+    if is_out_of_memory(error):
+        return 503, "there is not enough memory for this request now; ask for less at once, or try again later"
+    return 500, "internal error; the server's log has more"
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

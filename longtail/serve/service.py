@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-
-from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
-from longtail.model.base import Model
-from longtail.model.explanation import Explained, explain
 from longtail.model.label_set import LabelSet, NewLabel, fingerprint
 from longtail.model.snapshot import Snapshot
 from longtail.search.faiss import EXACT_BELOW
+from longtail.serve.answers import Job, Predict, Ranked, answers
 from longtail.serve.batcher import Batcher, Full
 from longtail.serve.telemetry import Metrics
-from longtail.topk import IntArray, Prediction
 
 _log = logging.getLogger("longtail.serve")
 T = TypeVar("T")
@@ -66,34 +59,6 @@ class Settings:
     head_timeout: float = 10.0
 
 
-class Predict(NamedTuple):
-    """A request for ranked labels.
-
-    Attributes:
-        texts: by field.
-        k: labels a text.
-        kind: the score kind; the best one if None.
-        allowed: uids of the only labels to rank, or None for all.
-        excluded: uids of labels that are not ranked.
-        explained: whether to say why.
-    """
-
-    texts: Sequence[dict[str, str]]
-    k: int
-    kind: str | None = None
-    allowed: Sequence[str] | None = None
-    excluded: Sequence[str] = ()
-    explained: bool = False
-
-
-class Ranked(NamedTuple):
-    """The answer: labels of each text, best first, and why each of them, if that was asked."""
-
-    kind: str
-    labels: Sequence[list[Prediction]]
-    explained: list[list[Explained]] | None = None
-
-
 class _Refused(NamedTuple):
     """A newer model that was not taken.
 
@@ -108,9 +73,6 @@ class _Refused(NamedTuple):
     problem: str = ""
     wait: float = 0.0
     until: float = 0.0
-
-
-Job: TypeAlias = Predict | Callable[[Snapshot], Any]
 
 
 class Service:
@@ -149,6 +111,7 @@ class Service:
         """Watch for a newer run from now on."""
         first = self.label_set.snapshot.segments[0]
         self._watcher = asyncio.create_task(self._watch())
+        await asyncio.gather(self.read(_warm_up), self._change(lambda: _warm_up(self.label_set.snapshot)))
         if len(first) >= EXACT_BELOW and not first.indexes and not self.settings.exact:
             _log.warning("exact search over very many labels; longtail index makes it faster")
 
@@ -156,8 +119,7 @@ class Service:
         """Finish what was accepted, and let go of the run."""
         if self._watcher is not None:
             self._watcher.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watcher
+            await asyncio.wait([self._watcher])
         await asyncio.to_thread(self._changer.shutdown)
         await asyncio.to_thread(self._batcher.close)
         self.label_set.close()
@@ -195,28 +157,12 @@ class Service:
             self._changing -= 1
 
     def _work(self, jobs: Sequence[Job]) -> list[Any]:
-        """Answer a batch: what can be searched together is."""
-        snapshot = self.label_set.refresh()
-        answers: list[Any] = [None] * len(jobs)
-        together: dict[str, list[int]] = defaultdict(list)
-        for i, job in enumerate(jobs):
-            if isinstance(job, Predict) and job.allowed is None and not job.excluded:
-                together[job.kind or snapshot.scorer().name].append(i)
-            else:
-                answers[i] = _caught(lambda job=job: _alone(snapshot, job))  # type: ignore[misc]
-        for kind, places in together.items():
-            group = [job for job in (jobs[i] for i in places) if isinstance(job, Predict)]
-            found = _caught(lambda kind=kind, group=group: _together(snapshot, kind, group))  # type: ignore[misc]
-            for n, i in enumerate(places):
-                answers[i] = found if isinstance(found, Exception) else found[n]
-        return answers
+        return answers(self.label_set.refresh(), jobs)
 
     def _open(self) -> tuple[LabelSet, tuple[object, ...]]:
         opened = fingerprint(self.settings.run)
         labels = LabelSet(self.settings.run, device=self.settings.device, exact=self.settings.exact)
-        snapshot = labels.snapshot
-        snapshot.rank(Texts.of(["warm up"]), 1)
-        snapshot.find("warm up"), snapshot.containing("warm up", 1)
+        _warm_up(labels.snapshot)
         return labels, opened
 
     async def _watch(self) -> None:
@@ -272,49 +218,7 @@ class Service:
             self._metrics.labels.labels(state).set(count)
 
 
-def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked]:
-    """Answers to requests of one score kind, by one search."""
-    texts = [text for request in requests for text in request.texts]
-    top = model.rank(Texts.by_field(texts, model.fields), max(request.k for request in requests), kind=kind)
-    named, answers, start = model.named(top), [], 0
-    for request in requests:
-        end = start + len(request.texts)
-        labels = [row[: request.k] for row in named[start:end]]
-        answers.append(Ranked(kind, labels, _explained(model, kind, request, top.ids[start:end, : request.k])))
-        start = end
-    return answers
-
-
-def _alone(snapshot: Snapshot, job: Job) -> Any:
-    """The answer to a job that is not searched with others."""
-    if not isinstance(job, Predict):
-        return job(snapshot)
-    model: Model = snapshot
-    excluded, exclude = set(job.excluded), None
-    if job.allowed is not None:
-        model = snapshot.take(_rows(snapshot, set(job.allowed) - excluded))
-    else:
-        exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
-    kind = model.scorer(job.kind).name
-    top = model.rank(Texts.by_field(job.texts, model.fields), job.k, kind=kind, exclude=exclude)
-    return Ranked(kind, list(model.named(top)), _explained(model, kind, job, top.ids))
-
-
-def _rows(snapshot: Snapshot, uids: Collection[str]) -> IntArray:
-    """The rows of the labels with some uids, ascending; those that are not there are left out."""
-    return np.array(sorted(row for row in map(snapshot.find, uids) if row is not None), np.int64)
-
-
-def _explained(model: Model, kind: str, request: Predict, rows: IntArray) -> list[list[Explained]] | None:
-    """Why the labels in (n, k) rows were ranked, if that was asked."""
-    if not request.explained:
-        return None
-    return [explain(model, text, row[row >= 0], kind) for text, row in zip(request.texts, rows, strict=True)]
-
-
-def _caught(action: Callable[[], Any]) -> Any:
-    """What an action returns, or the exception that it raises."""
-    try:
-        return action()
-    except Exception as error:  # noqa: BLE001  (it is raised again where the request waits)
-        return MemoryError() if "can't allocate memory" in str(error) else error  # as PyTorch says it
+def _warm_up(snapshot: Snapshot) -> None:
+    """Have what a first request makes in a model, and in a thread, where libraries need memory of their own."""
+    snapshot.rank(Texts.of(["warm up"]), 1)
+    snapshot.find("warm up"), snapshot.containing("warm up", 1)

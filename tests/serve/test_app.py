@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import time
 from pathlib import Path
 
@@ -200,11 +201,37 @@ def test_bad_paths_and_queries(client, bearer):
 
 
 def test_a_fault_of_ours_is_an_error_without_a_traceback(client, monkeypatch, caplog):
-    monkeypatch.setattr("longtail.serve.service._together", lambda *_: 1 / 0)
+    monkeypatch.setattr("longtail.serve.answers._together", lambda *_: 1 / 0)
     answer = client.post("/v1/predict", json={"texts": ["a"]})
     assert answer.status_code == 500
     assert answer.json() == {"detail": "internal error; the server's log has more"}
     assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("can't start new thread"), sqlite3.OperationalError("out of memory")]
+)
+@pytest.mark.parametrize(
+    ("place", "path", "body"),
+    [
+        ("answers._together", "/v1/predict", {"texts": ["a"]}),
+        ("service.LabelSet.refresh", "/v1/predict", {"texts": ["a"]}),
+        ("service.LabelSet.add", "/v1/labels", {"uid": "a", "text": "a"}),
+        ("app._ranking", "/v1/predict", {"texts": ["a"]}),
+    ],
+)
+def test_too_little_memory_is_an_answer_of_its_own(client, bearer, monkeypatch, caplog, error, place, path, body):
+    """Libraries say it in words of their own, and wherever it comes up, it is no fault of the program."""
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(f"longtail.serve.{place}", fail)
+    answer = client.post(path, json=body, headers=bearer)
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "1"
+    assert "not enough memory" in answer.json()["detail"]
+    assert "Traceback" not in caplog.text
 
 
 def test_a_full_server_says_so(client, monkeypatch):

@@ -171,3 +171,14 @@ def test_whatever_fails_is_told_and_the_next_batch_is_answered(failing, error):
         batcher.close()
 
     run(scenario())
+
+
+def test_a_request_that_reaches_no_thread_is_told():
+    async def scenario():
+        batcher = Batcher(lambda requests: requests)
+        batcher.close()
+        with pytest.raises(RuntimeError, match="after shutdown"):
+            await batcher(1, 1)
+        assert batcher.size == 0
+
+    run(scenario())
