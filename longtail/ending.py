@@ -11,7 +11,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, TypeAlias
+from typing import NoReturn, TypeAlias
 
 Act: TypeAlias = Callable[[], "str | None"]
 acts: list[Act] = []  # done at the end; what they return is said
@@ -44,20 +44,13 @@ def listen() -> None:
     """
     for number in _signals():
         if signal.getsignal(number) != signal.SIG_IGN:
-            signal.signal(number, _end)
-
-
-def leave_to_default() -> None:
-    """Undo `listen`, for who has a way of its own to end."""
-    for number in _signals():
-        if signal.getsignal(number) is _end:
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+            signal.signal(number, end)
 
 
 def nothing_is_left() -> None:
     """Ignore signals from now on: the interpreter takes itself down, which would otherwise be ended without a word."""
     for number in _signals():
-        if signal.getsignal(number) is _end:
+        if signal.getsignal(number) is end:
             signal.signal(number, signal.SIG_IGN)
 
 
@@ -65,7 +58,8 @@ def _signals() -> list[signal.Signals]:
     return [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
 
 
-def _end(number: int, _frame: Any) -> None:
+def end(number: int, _: object = None) -> NoReturn:
+    """End this process at once because of a signal: the handler that `listen` installs."""
     try:
         remains = what_remains()
         bar = "\x1b[?25h\n" if os.isatty(1) else ""  # a progress bar hides the cursor, and ends no line

@@ -234,7 +234,7 @@ def read_json(path: Path, *, remedy: str, keys: Collection[str] | Mapping[str, K
     Args:
         path: of the file.
         remedy: what to do where it is not as it must be.
-        keys: that it must have, and the types of their values where they are given, too; true and false are no numbers.
+        keys: that it must have, and the types of their values where they are given, too (`must_hold`).
 
     Raises:
         BadInput: there is no such file, or it holds no JSON object with these keys and types.
@@ -249,13 +249,27 @@ def read_json(path: Path, *, remedy: str, keys: Collection[str] | Mapping[str, K
         raise BadInput(path, problem, remedy=remedy) from None
     if not isinstance(value, dict):
         raise BadInput(path, f"expected a JSON object, found {type(value).__name__}", remedy=remedy)
-    kinds = keys if isinstance(keys, Mapping) else dict.fromkeys(keys, object)
+    must_hold(path, value, keys if isinstance(keys, Mapping) else dict.fromkeys(keys, object), remedy=remedy)
+    return value
+
+
+def must_hold(path: Path, value: Mapping[str, Any], kinds: Mapping[str, Kinds], *, remedy: str) -> None:
+    """Refuse an object of a file that lacks a key, or has a value of another type there; true and false are no numbers.
+
+    Args:
+        path: of the file.
+        value: the object.
+        kinds: the type of each key.
+        remedy: what to do where it is not so.
+
+    Raises:
+        BadInput: it is not.
+    """
     if missing := [key for key in kinds if key not in value]:
         raise BadInput(path, f"expected {', '.join(kinds)}, found no {', '.join(missing)}", remedy=remedy)
     for key, kind in kinds.items():
         if not isinstance(value[key], kind) or (kind in (int, float) and isinstance(value[key], bool)):
             raise BadInput(path, f"expected another {key}, found {str(value[key])[:80]!r}", remedy=remedy)
-    return value
 
 
 def kept(folder: Path, save: Callable[[], None], load: Callable[[Path], Kept]) -> Kept:

@@ -1,4 +1,4 @@
-"""One process at a time where a run is trained, compacted or indexed."""
+"""One process at a time in a folder: where a run is trained, compacted or indexed, and where runs are compared."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rich.console import Console
+
 from longtail.errors import BadInput
 from longtail.files import make_folder
 
 try:
     import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
-LOCK = ".lock"  # in a run folder, as long as a process works there
+    LOCKS = True
+except ImportError:  # Windows
+    LOCKS = False
+
+LOCK = ".lock"  # in a run folder, as long as a process works there; in that of a comparison for good
+_MARK = ".working"  # in the folder of a comparison, where there are no file locks
 
 
 @contextmanager
@@ -31,7 +36,7 @@ def alone(folder: Path | None) -> Iterator[None]:
     Raises:
         BadInput: another process works there.
     """
-    if folder is None or fcntl is None:
+    if folder is None or not LOCKS:
         yield
         return
     is_new = not folder.exists()
@@ -66,3 +71,54 @@ def _locked(path: Path) -> int:
                 os.write(descriptor, f"{os.getpid()}\n".encode())
                 return descriptor
         os.close(descriptor)  # who had it before has removed it meanwhile
+
+
+@contextmanager
+def in_turn(folder: Path, console: Console) -> Iterator[tuple[int, ...]]:
+    """Work in a folder once no other process does; it is made if it is not there.
+
+    A process that inherits the file descriptors has the lock as well: so a training process that outlives a killed
+    comparison is waited for, not trained against. Where the system has no file locks, a file says who works there; one
+    that a killed process left must be removed by hand.
+
+    Args:
+        folder: to work in.
+        console: told where another process is waited for.
+
+    Yields:
+        The file descriptors that a process must inherit to have the lock, too; none where there are no file locks.
+
+    Raises:
+        BadInput: there are no file locks, and another process works in the folder, or was killed there.
+    """
+    make_folder(folder)
+    if not LOCKS:
+        with _marked(folder / _MARK):
+            yield ()
+        return
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            console.print(f"Waiting for another process that works in {folder}.", highlight=False, markup=False)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield (descriptor,)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _marked(path: Path) -> Iterator[None]:
+    """A file that is there as long as the block."""
+    try:
+        with path.open("x", encoding="ascii") as file:
+            file.write(f"{os.getpid()}\n")
+    except FileExistsError:
+        problem = f"process {path.read_text(encoding='ascii').strip()} works here, or was ended before it was done"
+        remedy = "wait for it and what it trains; if neither runs any more, remove the file"
+        raise BadInput(path, problem, remedy=remedy) from None
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
-from longtail.ending import leave_to_default
 from longtail.errors import BadInput, MissingExtra
 from longtail.model.label_set import LabelSet
 from longtail.search import INDEXES
@@ -59,7 +58,6 @@ def serve(
         client_connections=client_connections,
         head_timeout=head_timeout,
     )
-    leave_to_default()
     start(settings, host=host, port=port, workers=workers, level=log_level)
 
 

@@ -10,13 +10,13 @@ from typing import Any
 from rich.console import Console
 
 from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, run_peer, train
-from longtail.compare.lock import alone
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peer_exchange import must_be_there
 from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
 from longtail.files import replacing, write_json
+from longtail.locks import in_turn
 from longtail.report.compose import about, report_of_rows
 from longtail.report.judge import Judge, Row, as_json, differences, judged
 from longtail.report.markdown import markdown
@@ -72,7 +72,7 @@ def compare(
     unfinished: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "stopped": {}}
     rows: dict[str, Row] = {}
     results: dict[str, Any] = {}
-    with alone(out, say) as inherited:
+    with in_turn(out, say) as inherited:
         process = Process(inherited, quiet=console is None, budget=budget)
         for number, job in enumerate(jobs, 1):
             label = job.method.label

@@ -19,7 +19,7 @@ from longtail.errors import BadInput, LongtailError
 from longtail.files import must_be_a_file, replacing
 from longtail.hashes import sha256
 from longtail.model import integrity
-from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, broken, checked, unusable
+from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, Unusable, broken, checked, unusable
 from longtail.topk import AnyArray
 
 _PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
@@ -148,7 +148,8 @@ class Catalogue:
             yield
             integrity.sign(self._connection, self._delta)
             if _file(self.path) != self._file:  # what is written to a file without a name is lost
-                raise unusable(self.path, LongtailError("that it was removed or replaced meanwhile"))
+                problem = "expected the catalogue that was opened, found that it was removed or replaced meanwhile"
+                raise Unusable(self.path, problem, remedy=RESTORE)
 
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:

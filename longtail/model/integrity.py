@@ -24,14 +24,7 @@ RESTORE = (  # a log that is left would be written over the copy
     f"remove {NAME}, too, to go on without its changes"
 )
 LABELS = "SELECT uid, number, text, examples, rows, digest FROM labels"
-_BLOCKED = (
-    "locked",
-    "readonly",
-    "unable to open",
-    "is full",
-    "I/O",
-    "permission",
-)  # what SQLite says of a file that is whole
+_BLOCKED = ("locked", "readonly", "unable to open", "is full", "I/O", "permission")  # SQLite, of a file that is whole
 _IDS = "SELECT uid, id, digest FROM ids"
 _STATE = "SELECT trained, last, folded, dropped, folder, numbered, identity, total, digest FROM state"
 _TABLES = """

@@ -127,16 +127,13 @@ class LabelSet:
     def compact(self) -> None:
         """Fold the changes into a new model folder, while others go on reading and changing the labels."""
         with alone(self.run):
-            self._compact()
-
-    def _compact(self) -> None:
-        before, snapshot = self.state, self.refresh()
-        if self._reader is None:
-            return
-        remove_partial(self.run)
-        if snapshot.number > before.folded:
-            self._fold(before, snapshot)
-        self._writer.back_up()  # also where a crash came between the two
+            before, snapshot = self.state, self.refresh()
+            if self._reader is None:
+                return
+            remove_partial(self.run)
+            if snapshot.number > before.folded:
+                self._fold(before, snapshot)
+            self._writer.back_up()  # also where a crash came between the two
 
     def _fold(self, before: State, snapshot: Snapshot) -> None:
         folder = self.run / f"model-{snapshot.number:09d}"

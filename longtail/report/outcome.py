@@ -58,12 +58,9 @@ class Outcome:
             command: that makes it.
             size: of the model's files; looked up if left out.
         """
-        size, cost, log = (
-            model_bytes(folder) if size is None else size,
-            read_cost(folder / COST),
-            read_log(folder / LOG),
-        )
-        return cls(tops, milliseconds, size, cost, settings_of(folder), seed, command, log)
+        size = model_bytes(folder) if size is None else size
+        cost, settings, log = read_cost(folder / COST), settings_of(folder), read_log(folder / LOG)
+        return cls(tops, milliseconds, size, cost, settings, seed, command, log)
 
     @property
     def batch(self) -> int | None:

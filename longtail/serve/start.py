@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from longtail.devices import choose_device
+from longtail.ending import end
 from longtail.errors import BadInput, LongtailError
 from longtail.files import scratch_folder
 from longtail.model.label_set import LabelSet
@@ -67,7 +68,6 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
         "timeout_keep_alive": _KEPT,
         "timeout_graceful_shutdown": _GRACE,
     }
-    _end_at_once()
     if workers == 1:
         sys.setswitchinterval(_TURN)
         server = uvicorn.Server(uvicorn.Config(application(settings), **options))
@@ -103,24 +103,18 @@ def threads_of(workers: int) -> int:
     return max(1, (os.cpu_count() or 1) // workers)
 
 
-def _end_at_once() -> None:
-    """Let SIGTERM and SIGINT end this process as they end others, since nothing is accepted yet that could be lost."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-
-
 def _end_well(server: uvicorn.Server) -> None:
     """Let this process end with 0 after a signal that a server has obeyed; uvicorn raises it again at the end."""
 
-    def end(number: int, _: object) -> None:
+    def obeyed(number: int, _: object) -> None:
+        if not server.started:  # nothing is accepted yet that could be lost
+            end(number)
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
-        if not server.started:  # at once, as before: an exception would go through what uvicorn is about to begin
-            os._exit(128 + number)
         sys.exit(0)
 
     for number in _SIGNALS:
-        signal.signal(number, end)
+        signal.signal(number, obeyed)
 
 
 def _end_with_parent() -> None:

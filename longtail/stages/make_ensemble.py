@@ -48,21 +48,17 @@ def ensemble(
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
         run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
-        return _made(run, dataset, asked, share, seed)
-
-
-def _made(run: Run, dataset: Dataset, asked: dict[str, str], share: float, seed: int) -> Ensemble:
-    one, other = (load(folder, device=str(run.device), changes=False) for folder in asked.values())
-    for folder, model in zip(asked.values(), (one, other), strict=True):
-        if model.kinds[-1] != "fused":
-            found = f"one that ranks by {' or '.join(model.kinds)}"
-            problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
-            raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
-    rest, held_out = hold_out(dataset, share, seed)
-    run.progress.claim()
-    both = Ensemble(one, other)
-    run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-    return finish(run, fuse(run, both, held_out, rest.train.targets))
+        one, other = (load(folder, device=device, changes=False) for folder in asked.values())
+        for folder, model in zip(asked.values(), (one, other), strict=True):
+            if model.kinds[-1] != "fused":
+                found = f"one that ranks by {' or '.join(model.kinds)}"
+                problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
+                raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
+        rest, held_out = hold_out(dataset, share, seed)
+        run.progress.claim()
+        both = Ensemble(one, other)
+        run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
+        return finish(run, fuse(run, both, held_out, rest.train.targets))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:

@@ -81,23 +81,19 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return page(run, dataset, o)
     with alone(None if run.planned else run.progress.folder):  # one within another run is held by that
-        return _alone(page, run, dataset, o)
-
-
-def _alone(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
-    defaults = {name: known.default for name, known in options_of(type(o)).items()}
-    run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
-    if (finished := _finished(run)) is not None:
-        return finished
-    if not (run.planned or run.progress.begun()):
-        with run.planning() as plan:
-            page(run, dataset, o)
-        run.log.show(plan.table())
-        if run.dry:
-            raise Planned
-        run.progress.claim()
-        run.log.write(plan=plan.as_json())
-    return finish(run, page(run, dataset, o))
+        defaults = {name: known.default for name, known in options_of(type(o)).items()}
+        run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+        if (finished := _finished(run)) is not None:
+            return finished
+        if not (run.planned or run.progress.begun()):
+            with run.planning() as plan:
+                page(run, dataset, o)
+            run.log.show(plan.table())
+            if run.dry:
+                raise Planned
+            run.progress.claim()
+            run.log.write(plan=plan.as_json())
+        return finish(run, page(run, dataset, o))
 
 
 def _finished(run: Run) -> Bundle | None:

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from longtail.errors import BadInput
 from longtail.files import must_be_a_file, replacing
 
-_REMEDY = "remove the file, and resume: what it holds is trained again"
+REMEDY = "remove the file, and resume: what it holds is trained again"
 
 
 def save_state(path: Path, state: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ def load_state(path: Path) -> dict[str, Any]:
     Raises:
         BadInput: the file is not what was written.
     """
-    must_be_a_file(path, remedy=_REMEDY)
+    must_be_a_file(path, remedy=REMEDY)
     try:
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
@@ -80,7 +80,7 @@ def _value(node: dict[str, Any], tensors: Mapping[str, torch.Tensor]) -> Any:
 
 
 def _refused(path: Path, found: str) -> BadInput:
-    return BadInput(path, f"expected the state that was written, found {found}", remedy=_REMEDY)
+    return BadInput(path, f"expected the state that was written, found {found}", remedy=REMEDY)
 
 
 def _sha256(structure: str, tensors: Mapping[str, torch.Tensor]) -> str:

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from torch import nn
 
 from longtail.errors import BadInput
-from longtail.files import must_be_free, read_json, remove_file, remove_partial, write_json
+from longtail.files import Kinds, must_be_free, must_hold, read_json, remove_file, remove_partial, write_json
 from longtail.locks import LOCK
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
-from longtail.train.checkpoint import load_state, save_state
+from longtail.train.checkpoint import REMEDY, load_state, save_state
 from longtail.train.cost import Meter
 from longtail.train.finite import must_be_finite
 from longtail.train.log import Log
@@ -26,7 +26,7 @@ SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 _UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
+_KINDS: Mapping[str, Kinds] = {
     "recipe": str,
     "arguments": dict,
     "hashes": dict,
@@ -45,10 +45,8 @@ def settings_of(run: Path) -> dict[str, Any]:
     if not path.exists():
         raise BadInput(path, "expected the settings of a run, found no such file", remedy="train one into this folder")
     remedy = "put the file back as it was, or train the run again"
-    settings = {"data": None, "schema": 1} | read_json(path, remedy=remedy, keys=_ASKED)
-    for name, kinds in _TYPES.items():
-        if not isinstance(settings[name], kinds):
-            raise BadInput(path, f"expected another {name}, found {settings[name]!r}", remedy=remedy)
+    settings = {"data": None, "schema": 1} | read_json(path, remedy=remedy)
+    must_hold(path, settings, _KINDS, remedy=remedy)
     if (found := _sha256(settings)) != settings.pop("sha256", found):  # earlier versions wrote none
         raise BadInput(path, f"expected another {', '.join(_ASKED)}: SHA-256 {found[:12]}...", remedy=remedy)
     if settings["schema"] > SCHEMA:
@@ -208,8 +206,7 @@ def _state_in(path: Path) -> Iterator[dict[str, Any]]:
         yield load_state(path)
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         found = " ".join(str(error).split())[:200]
-        remedy = "remove the file, and resume: what it holds is trained again"
-        raise BadInput(path, f"expected a state of this stage, found another ({found})", remedy=remedy) from error
+        raise BadInput(path, f"expected a state of this stage, found another ({found})", remedy=REMEDY) from error
 
 
 def _sha256(settings: Mapping[str, Any]) -> str:

@@ -10,9 +10,9 @@ import time
 import pytest
 from rich.console import Console
 
-from longtail.compare import lock
-from longtail.compare.lock import alone
+from longtail import locks
 from longtail.errors import BadInput
+from longtail.locks import in_turn
 
 QUIET = Console(quiet=True)
 NO_CALLS = """
@@ -25,29 +25,29 @@ del os.sysconf
 def test_another_process_is_waited_for(tmp_path):
     """It holds the lock as long as a process lives that has inherited it."""
     out = tmp_path / "out"
-    with alone(out, QUIET) as inherited:
+    with in_turn(out, QUIET) as inherited:
         sleeper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1)"], pass_fds=inherited)
     start = time.monotonic()
     console = Console(width=200)
-    with console.capture() as captured, alone(out, console):
+    with console.capture() as captured, in_turn(out, console):
         assert time.monotonic() - start > 0.3
     assert f"Waiting for another process that works in {out}." in captured.get()
     sleeper.wait()
-    with console.capture() as captured, alone(out, console):
+    with console.capture() as captured, in_turn(out, console):
         pass
     assert captured.get() == ""
 
 
 def test_without_file_locks_a_file_keeps_comparisons_apart(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "LOCKS", False)
-    with alone(tmp_path, QUIET) as inherited:
+    monkeypatch.setattr(locks, "LOCKS", False)
+    with in_turn(tmp_path, QUIET) as inherited:
         assert inherited == ()
         with (
             pytest.raises(BadInput, match=rf"\.working: process {os.getpid()} works here, or was ended .*remove the"),
-            alone(tmp_path, QUIET),
+            in_turn(tmp_path, QUIET),
         ):
             pass
-    with alone(tmp_path, QUIET):
+    with in_turn(tmp_path, QUIET):
         pass
     assert not [*tmp_path.iterdir()]
 
