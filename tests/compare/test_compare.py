@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from broken import flipped
 
 from longtail.compare.comparison import _job, compare
 from longtail.compare.jobs import Job, outcome
@@ -185,8 +186,7 @@ def test_a_ranking_that_is_not_as_it_was_written_is_refused_in_one_line(compared
         np.savez(path, **{"encoder ids": np.array([{}])})
     else:
         middle = len(content) // 2
-        flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-        path.write_bytes({"flipped": flipped, "cut": content[:middle], "emptied": b""}[fault])
+        path.write_bytes({"flipped": flipped(content, middle), "cut": content[:middle], "emptied": b""}[fault])
     with pytest.raises(BadInput, match=r"predictions.npz: expected .*; remove .*/prediction.json; the run") as refused:
         outcome(job)
     assert "\n" not in str(refused.value)
@@ -198,8 +198,7 @@ def test_a_flipped_byte_of_what_a_ranking_says_of_itself_is_refused(compared, tm
     card = job.folder / "prediction.json"
     content, before = card.read_bytes(), outcome(job)
     for at in range(0, len(content), 3):
-        changed = bytearray(content)
-        changed[at] ^= 1 << at % 8
+        changed = flipped(content, at, at % 8)
         card.write_bytes(changed)
         try:
             found = outcome(job)

@@ -21,6 +21,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from broken import flipped
 
 from longtail.data.check import check
 from longtail.data.dataset import Dataset
@@ -208,7 +209,7 @@ def test_a_broken_parquet_table_is_imported_as_it_was_written_or_refused(tmp_pat
         draw = random.Random(f"parquet {case}")
         if case % 2:
             at = draw.randrange(4, end)
-            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << draw.randrange(8)]) + whole[at + 1 :])
+            path.write_bytes(flipped(whole, at, draw.randrange(8)))
         else:
             path.write_bytes(broken(whole, draw))
 

@@ -222,6 +222,7 @@ def _read(path: str) -> Callable[[Lab], Any]:
 
 IMPORT = ("data", "import", "@table.csv", "--out", "@new", "--test", "@table.csv", "--separator", ";")
 COMPARE = ("compare", "@data", "dpr:epochs=1,width=8,batch=16,device=cpu", "--out", "@new", "--seeds", 1)
+ADD = ("labels", "add", "@run", "--input", "@new.jsonl")
 SPLIT = ("data", "split", "@data", "--out", "@new", "--rows", 10)
 VERBS = [
     *map(_trained, RECIPES),
@@ -232,23 +233,9 @@ VERBS = [
     Verb(
         "predict", "run", ("predict", "@run", "--input", "@lines.txt", "--output", "@found.jsonl"), _read("found.jsonl")
     ),
-    Verb(
-        "labels add",
-        "run",
-        ("labels", "add", "@run", "--input", "@new.jsonl"),
-        _labels,
-        reads=_ranked("run"),
-        atomic=True,
-    ),
-    Verb(
-        "labels add to changes",
-        "changed",
-        ("labels", "add", "@run", "--input", "@new.jsonl"),
-        _labels,
-        reads=_ranked("run"),
-        atomic=True,
-    ),
-    Verb("labels remove", "changed", ("labels", "remove", "@run", "green"), _labels, reads=_ranked("run"), atomic=True),
+    Verb("labels add", "run", ADD, _labels, None, _ranked("run"), atomic=True),
+    Verb("labels add to changes", "changed", ADD, _labels, None, _ranked("run"), atomic=True),
+    Verb("labels remove", "changed", ("labels", "remove", "@run", "green"), _labels, None, _ranked("run"), atomic=True),
     Verb("labels compact", "changed", ("labels", "compact", "@run"), _ranking("run"), None, _ranked("run")),
     Verb("index", "run", ("index", "@run", "--recall", 0.5), _ranking("run"), None, _ranked("run")),
     Verb("compare", "data", COMPARE, _compared),

@@ -77,11 +77,14 @@ static int of_name(int folder, const char *name, char *path) {
 
 static int on(void) { return page && page->mode != OFF; }
 
-/* Count a call that is about to be made; what is to be done with it: a mode, or OFF where nothing is. */
-static int reached(void) {
+/* Count a call that is about to be made; what is to be done with it: a mode, or OFF where nothing is. What only a write
+ * can have comes to the first one from the target on. */
+static int reached(int writes) {
     int64_t number = __atomic_add_fetch(&page->count, 1, __ATOMIC_SEQ_CST);
     int64_t mode = page->mode;
-    if (mode <= COUNT || mode == DENY || number < page->target || (number > page->target && !page->lasting)) return OFF;
+    int waits = mode == TEAR || mode == SHORT || mode == FLIP;
+    if (mode <= COUNT || mode == DENY || number < page->target || (waits && !writes)) return OFF;
+    if (number > page->target && !page->lasting && (!waits || page->fired)) return OFF;
     page->fired++;
     if (mode == SIGNAL) {
         kill(page->error < 0 ? 0 : getpid(), abs((int)page->error)); /* below 0 to all processes of the command */
@@ -163,7 +166,7 @@ static int opened(int folder, const char *name, int flags, mode_t mode) {
     struct stat about;
     int there = !stat(path, &about);
     int makes = !there && (flags & O_CREAT), cuts = there && (flags & O_TRUNC) && about.st_size;
-    if ((makes || cuts) && refused(reached())) return -1;
+    if ((makes || cuts) && refused(reached(0))) return -1;
     int fd = (int)syscall(SYS_openat, folder, name, flags, mode);
     if (fd >= 0 && makes) note("made", path, NULL);
     return fd;
@@ -198,7 +201,7 @@ static FILE *stream(const char *name, const char *mode, FILE *(*call)(const char
         if (denied(path)) return NULL;
         int there = !stat(path, &about);
         if (mode[0] != 'r' && (!there || (mode[0] == 'w' && about.st_size))) {
-            if (refused(reached())) return NULL;
+            if (refused(reached(0))) return NULL;
             FILE *file = call(name, mode);
             if (file && !there) note("made", path, NULL);
             return file;
@@ -234,7 +237,7 @@ static off_t place(int fd) {
 ssize_t write(int fd, const void *data, size_t size) {
     char path[PATH_MAX];
     if (!on() || !of_descriptor(fd, path)) return syscall(SYS_write, fd, data, size);
-    int what = reached();
+    int what = reached(1);
     ssize_t count = to_write(what, fd, size, place(fd));
     if (count >= 0) count = syscall(SYS_write, fd, data, (size_t)count);
     torn(what);
@@ -244,7 +247,7 @@ ssize_t write(int fd, const void *data, size_t size) {
 static ssize_t written_at(int fd, const void *data, size_t size, off_t at) {
     char path[PATH_MAX];
     if (!on() || !of_descriptor(fd, path)) return syscall(SYS_pwrite64, fd, data, size, at);
-    int what = reached();
+    int what = reached(1);
     ssize_t count = to_write(what, fd, size, at);
     if (count >= 0) count = syscall(SYS_pwrite64, fd, data, (size_t)count, at);
     torn(what);
@@ -265,7 +268,7 @@ size_t fwrite(const void *data, size_t size, size_t items, FILE *file) {
     char path[PATH_MAX];
     size_t (*call)(const void *, size_t, size_t, FILE *) = REAL(fwrite);
     if (!on() || !size || !items || !of_descriptor(fileno(file), path)) return call(data, size, items, file);
-    int what = reached();
+    int what = reached(1);
     ssize_t count = to_write(what, fileno(file), size * items, ftello(file));
     if (count < 0) return 0;
     size_t done = call(data, 1, (size_t)count, file);
@@ -297,7 +300,7 @@ ssize_t copy_file_range(int from, off64_t *a, int to, off64_t *b, size_t size, u
 #define ON_DESCRIPTOR(signature, fd, call)                         \
     signature {                                                    \
         char path[PATH_MAX];                                       \
-        if (on() && of_descriptor(fd, path) && refused(reached())) \
+        if (on() && of_descriptor(fd, path) && refused(reached(0))) \
             return -1;                                             \
         return call;                                               \
     }
@@ -309,7 +312,7 @@ ON_DESCRIPTOR(int fallocate64(int fd, int mode, off64_t a, off64_t n), fd, (int)
 static int synced(int fd, long call) {
     char path[PATH_MAX];
     if (!on() || !of_descriptor(fd, path)) return (int)syscall(call, fd);
-    int what = reached();
+    int what = reached(0);
     if (refused(what)) return -1;
     int status = (int)syscall(call, fd);
     if (!status) keep(fd, path);
@@ -321,7 +324,7 @@ int fdatasync(int fd) { return synced(fd, SYS_fdatasync); }
 static int renamed(int folder, const char *name, int other, const char *to, unsigned flags) {
     char path[PATH_MAX], new[PATH_MAX];
     int counts = on() && of_name(folder, name, path) && of_name(other, to, new);
-    if (counts && refused(reached())) return -1;
+    if (counts && refused(reached(0))) return -1;
     int status = (int)syscall(SYS_renameat2, folder, name, other, to, flags);
     if (counts && !status) note("renamed", path, new);
     return status;
@@ -335,7 +338,7 @@ int renameat2(int folder, const char *name, int other, const char *to, unsigned 
 static int linked(const char *name, const char *to, long call) {
     char path[PATH_MAX];
     int counts = on() && of_name(AT_FDCWD, to, path);
-    if (counts && refused(reached())) return -1;
+    if (counts && refused(reached(0))) return -1;
     int status = (int)syscall(call, name, to);
     if (counts && !status) note("made", path, NULL);
     return status;
@@ -347,7 +350,7 @@ static int removed(int folder, const char *name, int flags) {
     char path[PATH_MAX];
     struct stat about;
     int counts = on() && of_name(folder, name, path) && !lstat(path, &about);
-    if (counts && refused(reached()) && errno != ENOSPC) return -1; /* a full disk lets files go */
+    if (counts && refused(reached(0)) && errno != ENOSPC) return -1; /* a full disk lets files go */
     int status = (int)syscall(SYS_unlinkat, folder, name, flags);
     if (counts && !status) note("removed", path, NULL);
     return status;
@@ -360,7 +363,7 @@ static int folder_made(int folder, const char *name, mode_t mode) {
     char path[PATH_MAX];
     struct stat about;
     int counts = on() && of_name(folder, name, path) && stat(path, &about);
-    if (counts && refused(reached())) return -1;
+    if (counts && refused(reached(0))) return -1;
     int status = (int)syscall(SYS_mkdirat, folder, name, mode);
     if (counts && !status) note("folder", path, NULL);
     return status;

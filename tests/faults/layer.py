@@ -22,7 +22,7 @@ class Mode(enum.IntEnum):
     OFF = 0
     COUNT = enum.auto()
     SIGNAL = enum.auto()  # comes first; SIGKILL among them
-    TEAR = enum.auto()  # half of what is written, then SIGKILL
+    TEAR = enum.auto()  # half of what is written, then SIGKILL; this, SHORT and FLIP come to the next call that writes
     FAIL = enum.auto()
     SHORT = enum.auto()  # half of what is written, and that is said
     FLIP = enum.auto()  # a bit of what is written will be wrong for who reads later: `Page.inode` and `at` say which

@@ -68,6 +68,17 @@ def test_a_fault_does_what_it_says(lab, path, fault, status, size):
     assert ended.fired == (fault.mode != Mode.COUNT and fault.target < 3)
 
 
+@pytest.mark.parametrize("mode", [Mode.TEAR, Mode.SHORT])
+def test_what_only_a_write_can_have_waits_for_one(lab, path, mode):
+    ended = lab.nursery.run(fault=Fault(mode, 1), program=WRITE.format(path=str(path)))
+    assert ended.fired == 1
+    assert ended.calls == 2
+    assert path.stat().st_size == 1000
+    lab.begin("empty")
+    program = f"import os; os.mkdir({str(path)!r}); os.rmdir({str(path)!r})"
+    assert not lab.nursery.run(fault=Fault(mode, 1), program=program).fired
+
+
 def test_a_wrong_bit_is_one(lab, path):
     ended = lab.nursery.run(fault=Fault(Mode.FLIP, 2), program=WRITE.format(path=str(path)))
     assert ended.status == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from broken import flipped
 
 from longtail import Dataset, LongtailError
 from longtail.data.texts import Texts
@@ -118,9 +119,7 @@ def test_a_model_that_was_changed_on_the_disk_is_refused(trained, tmp_path, part
     trained.save(tmp_path / "model")
     part = part if isinstance(trained, Bundle) else f"second/{part}"
     path = tmp_path / "model" / part
-    content = bytearray(path.read_bytes())
-    content[-2] ^= 1
-    path.write_bytes(content)
+    path.write_bytes(flipped(path.read_bytes(), -2))
     with pytest.raises(LongtailError, match=f"{part}: expected SHA-256"):
         open_model(tmp_path / "model", device=torch.device("cpu"))
     path.unlink()

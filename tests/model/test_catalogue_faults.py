@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 
 import pytest
+from broken import flipped, outcome
 
 from longtail import Dataset, recipes
 from longtail.errors import BadInput
@@ -47,17 +48,13 @@ def changes(run):
         label_set.close()
 
 
-def outcome(run, content, expected):
+def outcome_of(run, content, expected):
     """What becomes of a run whose files beside the model have some content."""
     for path in run.glob("labels.*"):
         path.unlink()
     for name, data in content.items():
         (run / name).write_bytes(data)
-    try:
-        found = changes(run)
-    except BadInput as error:
-        return "refused" if "\n" not in str(error) else str(error)
-    return "same" if found == expected else "another answer"
+    return outcome(lambda: changes(run), expected)
 
 
 def content_of(run):
@@ -68,15 +65,13 @@ def content_of(run):
 def test_a_flipped_byte_is_refused_or_changes_nothing(whole, tmp_path, which, every):
     run, expected = shutil.copytree(whole[which], tmp_path / "run"), changes(whole[0])
     content, counts = content_of(run), {"refused": 0, "same": 0}
-    assert outcome(run, content, expected) == "same"
+    assert outcome_of(run, content, expected) == "same"
     for name, data in content.items():
         for at in range(0, len(data), every):
-            changed = bytearray(data)
-            changed[at] ^= 1 << at // every % 8
-            said = outcome(run, content | {name: bytes(changed)}, expected)
+            said = outcome_of(run, content | {name: flipped(data, at, at // every % 8)}, expected)
             assert said in counts, (name, at, said)
             counts[said] += 1
-    assert outcome(run, content, expected) == "same"
+    assert outcome_of(run, content, expected) == "same"
     assert counts["refused"] > 50, counts
 
 
@@ -87,23 +82,23 @@ def test_a_catalogue_that_is_gone_emptied_or_cut_is_refused(whole, tmp_path, lef
     changed = {name: data[: len(data) * (left or 0) // 3] if name == NAME else data for name, data in content.items()}
     if left is None:
         del changed[NAME]
-    assert outcome(run, changed, expected) == "refused"
-    assert outcome(run, changed, expected) == "refused"  # to look at it did not make a new one
+    assert outcome_of(run, changed, expected) == "refused"
+    assert outcome_of(run, changed, expected) == "refused"  # to look at it did not make a new one
     for made in (changes_made, load):
         restored = f"remove {NAME}-wal, {NAME}-shm and {KNOWN}, and copy {BACKUP}, .* to {NAME}, or remove {NAME}, too"
         with pytest.raises(BadInput, match=f"{NAME}: .*; {restored}"):
             made(run)
     known = {**content, KNOWN: content[KNOWN][: len(content[KNOWN]) * (left or 0) // 3]}
-    assert outcome(run, known, expected) == "refused"
+    assert outcome_of(run, known, expected) == "refused"
     del known[KNOWN]
-    assert outcome(run, known, expected) == "same"
+    assert outcome_of(run, known, expected) == "same"
 
 
 def test_a_log_of_writes_that_is_gone_is_refused(whole, tmp_path):
     run, expected = shutil.copytree(whole[1], tmp_path / "run"), changes(whole[0])
     content = content_of(run)
     del content[f"{NAME}-wal"]
-    assert outcome(run, content, expected) == "refused"
+    assert outcome_of(run, content, expected) == "refused"
 
 
 @pytest.mark.parametrize(
@@ -147,13 +142,18 @@ def test_a_change_of_a_row_while_it_is_served_is_refused(whole, tmp_path):
     served.close()
 
 
-def test_the_copy_of_the_last_compaction_restores_a_run(whole, tmp_path):
-    run = shutil.copytree(whole[0], tmp_path / "run")
+def compacted(whole, tmp_path):
+    """A compacted copy of a run, its labels, and what it says of its changes."""
+    run = shutil.copytree(whole, tmp_path / "run")
     label_set = LabelSet(run, device="cpu")
     label_set.compact()
     label_set.close()
     expected = changes(run)
-    label_set = LabelSet(run, device="cpu")
+    return run, LabelSet(run, device="cpu"), expected
+
+
+def test_the_copy_of_the_last_compaction_restores_a_run(whole, tmp_path):
+    run, label_set, expected = compacted(whole[0], tmp_path)
     label_set.add([NewLabel("later", "text")])
     label_set.close()
     (run / NAME).write_bytes(b"")
@@ -167,12 +167,7 @@ def test_the_copy_of_the_last_compaction_restores_a_run(whole, tmp_path):
 
 
 def test_a_log_that_is_left_does_not_come_over_a_restored_catalogue(whole, tmp_path):
-    run = shutil.copytree(whole[0], tmp_path / "run")
-    label_set = LabelSet(run, device="cpu")
-    label_set.compact()
-    label_set.close()
-    expected = changes(run)
-    label_set = LabelSet(run, device="cpu")
+    run, label_set, expected = compacted(whole[0], tmp_path)
     label_set.add([NewLabel(f"later {i}", "text") for i in range(50)])
     crashed = shutil.copytree(run, tmp_path / "crashed")
     label_set.close()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from broken import flipped
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -28,9 +29,7 @@ def refused(run, *options):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_model_that_cannot_be_opened_is_refused_in_one_line(run, workers):
     table = max((run / "model").glob("*.safetensors"), key=lambda path: path.stat().st_size)
-    content = bytearray(table.read_bytes())
-    content[-1] ^= 1
-    table.write_bytes(content)
+    table.write_bytes(flipped(table.read_bytes(), -1))
     lines = refused(run, "--workers", workers)
     assert len(lines) == 1, lines
     assert lines[0].startswith("longtail: ")

@@ -7,6 +7,7 @@ import re
 
 import pytest
 import torch
+from broken import flipped
 
 from longtail.errors import BadInput
 from longtail.train.checkpoint import save_state
@@ -38,7 +39,7 @@ def test_a_byte_that_has_flipped_anywhere_is_refused_or_decides_nothing(path):
     whole, refused = path.read_bytes(), []
     for offset in range(len(whole)):
         for bit in range(8):
-            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 1 << bit]) + whole[offset + 1 :])
+            path.write_bytes(flipped(whole, offset, bit))
             try:
                 assert what_decides(settings_of(path.parent)) == what_decides(SETTINGS), (offset, bit)
             except BadInput as error:
