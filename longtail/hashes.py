@@ -43,10 +43,12 @@ def check_hashes(folder: Path, expected: Mapping[str, str], *, remedy: str = "co
         remedy: what to do where they differ.
 
     Raises:
-        BadInput: a file is missing, or is another.
+        BadInput: a file is missing, or is another, or a name leads out of the folder.
     """
     for name, hash_then in expected.items():
         path = folder / name
+        if Path(name).anchor or ".." in Path(name).parts:
+            raise BadInput(folder, f"expected names of files in it, found {name!r}", remedy=remedy)
         found = sha256(path) if path.is_file() else "no such file"
         if found != hash_then:
             raise BadInput(path, f"expected SHA-256 {str(hash_then)[:12]}..., found {found[:12]}", remedy=remedy)

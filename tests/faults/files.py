@@ -113,7 +113,7 @@ WHOLE = (
     Damage("longer by a byte", lambda path: path.write_bytes(path.read_bytes() + b"\0")),
     Damage("zeros", lambda path: path.write_bytes(bytes(path.stat().st_size))),
     Damage("removed", lambda path: path.unlink()),
-    Damage("a folder", lambda path: (path.unlink(), path.mkdir())),
+    Damage("a folder in its place", lambda path: (path.unlink(), path.mkdir())),
     Damage("unreadable", fault=_denied(errno.EACCES)),
     Damage("an error of the disk", fault=_denied(errno.EIO)),
 )

@@ -93,7 +93,7 @@ def jobs(bench: Bench, share: float) -> Iterator[Job]:
                 yield Job("power loss", f"{verb.name}, call {call}, {policy}", _loss(verb, call, policy))
     for case in cases(bench.lab):
         if share == 1 or draw.random() < share:
-            part = f"a file {'flipped' if 'flipped' in case.damage.name else case.damage.name}"
+            part = f"a file: {'flipped' if 'flipped' in case.damage.name else case.damage.name}"
             yield Job(part, f"{case.reader.name}, {case.path} {case.damage.name}", _file(case))
 
 
