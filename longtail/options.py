@@ -69,6 +69,7 @@ class Option:
         optional: whether None, for left out, is a value.
         range: of numbers.
         choices: of names; None where others will do, too.
+        calls: whether a name may have options, as in ``name:option=value`` (`longtail.calls`).
         known: names that stand for something, where others will do, too; None where there are none.
         group: what the options are about that it belongs to.
     """
@@ -82,6 +83,7 @@ class Option:
     range: Range | None
     choices: Collection[str] | None
     known: Collection[str] | None
+    calls: bool
     group: str
 
     @property
@@ -116,7 +118,8 @@ class Option:
             raise self._bad(f"expected {_CALLED[self.kind]}", given)
         if self.range is not None and found not in self.range:
             raise self._bad(f"expected {self.range}", given)
-        if self.choices is not None and found not in self.choices:
+        name = found.partition(":")[0] if self.calls else found
+        if self.choices is not None and name not in self.choices:
             raise self._bad(f"expected one of {', '.join(self.choices)}", given)
         return found
 
@@ -146,6 +149,7 @@ def option(
     within: Range | None = None,
     choices: Collection[str] | None = None,
     known: Collection[str] | None = None,
+    calls: bool = False,
 ) -> Any:
     """A field of a class of options.
 
@@ -155,8 +159,10 @@ def option(
         within: the numbers that it may be; every number has a range.
         choices: the names that it may be, as a table of losses.
         known: names that help is to list, where it may be others, too.
+        calls: whether a name may have options, as in ``name:option=value``.
     """
-    return field(default=default, metadata={"about": about, "within": within, "choices": choices, "known": known})
+    described = {"about": about, "within": within, "choices": choices, "known": known, "calls": calls}
+    return field(default=default, metadata=described)
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -173,13 +179,7 @@ def options_of(kind: type) -> Mapping[str, Option]:
 
 def argument(name: str, hint: Any, default: Any) -> Option:
     """An argument of which no more is known than its type, as an option."""
-    return _option(
-        name,
-        field(metadata={"about": "an argument", "within": None, "choices": None, "known": None}),
-        hint,
-        default,
-        "",
-    )
+    return _option(name, option(default, "an argument"), hint, default, "")
 
 
 def _described(kind: type) -> Iterator[tuple[str, Field[Any]]]:
@@ -206,6 +206,7 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         range=item.metadata["within"],
         choices=item.metadata["choices"],
         known=item.metadata["known"],
+        calls=item.metadata["calls"],
         group=group,
     )
 

@@ -15,7 +15,7 @@ import longtail
 ROOT = Path(longtail.__file__).parent
 ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "ending", "files", "hashes", "locks", "arrays", "cards"}
-    | {"devices", "memory", "units", "options"},
+    | {"devices", "memory", "units", "options", "calls"},
     *({room} for room in ("data", "text", "transforms", "search", "batches", "losses", "modules", "train", "metrics")),
     *({room} for room in ("model", "stages", "recipes", "testing")),
     *({room} for room in ("report", "compare", "serve", "cli", "__main__")),

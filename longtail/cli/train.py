@@ -105,7 +105,7 @@ def _annotation(option: Option) -> Any:
     default = ",".join(map(str, option.default)) if option.several else option.default
     if option.kind is bool:
         default = "on" if default else "off"
-    shown = "" if default is None else f" [dim]{escape(f'[default: {default}]')}[/dim]"
+    shown = "" if default in (None, "") else f" [dim]{escape(f'[default: {default}]')}[/dim]"
     text = escape(option.about) + shown
     if option.kind is bool:
         flags = f"--{option.name}/--no-{option.name}".replace("_", "-")

@@ -7,6 +7,7 @@ from functools import partial
 
 from torch import Tensor
 
+from longtail.calls import read_call
 from longtail.errors import BadInput
 from longtail.losses.base import Loss, LossKind
 from longtail.losses.binary import binary_cross_entropy
@@ -35,21 +36,24 @@ LOSSES: dict[str, LossKind] = {
 """Every loss that a recipe can name; one row each."""
 
 
-def loss_named(name: str, *, temperature: float | None = None, symmetric: bool = False) -> Loss:
+def loss_named(text: str, *, temperature: float | None = None, symmetric: bool = False) -> Loss:
     """A loss of `LOSSES` over the labels of a pool.
 
     Args:
-        name: of the loss.
+        text: its name, with its options: ``triplet``, ``triplet:margin=0.2:positives=3``. The options are the arguments
+            of the function of that name.
         temperature: its own default if left out.
         symmetric: half of it in the other direction, from labels to documents.
 
     Raises:
-        BadInput: there is none of that name.
+        BadInput: there is none of that name, or no such option.
     """
+    name, _, options = text.partition(":")
     if name not in LOSSES:
         raise _unknown(name, LOSSES)
-    function = LOSSES[name].function
-    loss = function if temperature is None else partial(function, temperature=temperature)
+    given = {} if temperature is None else {"temperature": temperature}
+    given |= read_call(f"loss {name}", LOSSES[name].function, options, besides=("scores", "targets", "mask"))
+    loss = partial(LOSSES[name].function, **given) if given else LOSSES[name].function
     return partial(both_directions, loss) if symmetric else loss
 
 

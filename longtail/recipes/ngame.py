@@ -15,19 +15,18 @@ from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import due, regroup
+from longtail.stages.refresh import ClusterOptions, due, regroup
 from longtail.stages.task import read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ClassifierOptions):
+class Options(ClusterOptions, ClassifierOptions):
     """NGAME."""
 
     cluster_from: int = option(2, "the first epoch whose batches are of near documents, counted from 0", within=NATURAL)
     cluster_every: int = option(1, "epochs between two clusterings", within=COUNT)
-    cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
 
 
 @recipe(Options)
@@ -51,7 +50,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     def before_epoch(epoch: int) -> None:
         if due(epoch, o.cluster_from, o.cluster_every):
-            regroup(run, sampler, text.embed(text.documents), o.cluster_size, epoch=epoch)
+            regroup(run, sampler, text.embed(text.documents), o, epoch=epoch)
 
     run.train(
         "encoder",

@@ -36,7 +36,7 @@ from longtail.stages.frozen_encoder import train_classifiers
 from longtail.stages.held_out import hold_out
 from longtail.stages.linking import LinkOptions, links_of
 from longtail.stages.recipe import Recipe, recipe
-from longtail.stages.refresh import due, regroup
+from longtail.stages.refresh import ClusterOptions, due, regroup
 from longtail.stages.task import Task, read_text
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
@@ -52,7 +52,7 @@ LINKERS: Mapping[str, Recipe] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(LinkOptions):
+class Options(ClusterOptions, LinkOptions):
     """OAK."""
 
     base: str = option(
@@ -97,7 +97,6 @@ class Options(LinkOptions):
         2, "the first epoch whose batches are of near (enriched) documents, counted from 0; base ngame", within=NATURAL
     )
     cluster_every: int = option(1, "epochs between two clusterings", within=COUNT)
-    cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
 
 
 @recipe(Options)
@@ -153,7 +152,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
         if epoch == 0:
             known.fill()
         if o.base == "ngame" and due(epoch, o.cluster_from, o.cluster_every):
-            regroup(run, clustered, known.documents(), o.cluster_size, epoch=epoch)
+            regroup(run, clustered, known.documents(), o, epoch=epoch)
 
     predicted = linking.links_to_train_with()
     link(linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed)))

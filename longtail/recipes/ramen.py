@@ -69,7 +69,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         if due(epoch, o.refresh_from, o.refresh_every):
             x = text.embed(text.documents)
             if clustering:
-                regroup(run, clustered, x, o.cluster_size, epoch=epoch)
+                regroup(run, clustered, x, o, epoch=epoch)
             else:
                 mined.renew(mine(run, train, x, text.embed(text.labels), o.mine_length))
         graphs.before_epoch(epoch)

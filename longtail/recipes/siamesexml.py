@@ -24,7 +24,7 @@ from longtail.train.run import Run
 class Options(ShortlistOptions):
     """SiameseXML."""
 
-    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES)
+    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
     classifier_temperature: float = option(0.1, "of the classifiers' loss", within=POSITIVE)
 
 

@@ -44,7 +44,7 @@ class Options(RefreshOptions, EncoderOptions, FusionOptions, GraphOptions):
     positives: int | None = option(
         None, "how many true labels of each document are drawn into the pool (beta); all if left out", within=COUNT
     )
-    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES)
+    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
     binary_weight: float = option(
         0.0, "weight of a binary cross-entropy that is added to the classifiers' loss", within=NATURAL
     )

@@ -28,7 +28,7 @@ from longtail.train.run import Run
 class ClassifierOptions(EncoderOptions, FusionOptions):
     """Classifiers."""
 
-    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES)
+    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
     classifier_epochs: int = option(6, "passes over the training rows; 0 trains no classifiers", within=NATURAL)
     classifier_learning_rate: float = option(3e-3, "of the classifiers", within=NATURAL)
     dropout: float = option(

@@ -38,7 +38,9 @@ class GraphOptions(RunOptions):
     graphs: Sequence[str] = option(("all",), "names of the graphs whose neighbours make loss terms; all, or none")
     graph_sides: Sequence[str] = option(SIDES, "whose neighbours make terms", choices=SIDES)
     graph_weights: str = option("bandit:0.03", "bandit, bandit:MEAN with the mean that it starts from, or fixed:WEIGHT")
-    graph_loss: str | None = option("triplet", "of these terms; that of the encoder if left out", choices=LOSSES)
+    graph_loss: str | None = option(
+        "triplet", "of these terms; that of the encoder if left out", choices=LOSSES, calls=True
+    )
     graph_share: float = option(
         0.5,
         "share of a batch's documents and labels that draw a neighbour in each graph; 1 costs most",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,14 +19,23 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class RefreshOptions(RunOptions):
+class ClusterOptions(RunOptions):
+    """Batches of near documents."""
+
+    cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
+    cluster_doubles: Sequence[int] = option(
+        (), "epochs, counted from 0, from each of which on clusters are twice as large", within=NATURAL
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RefreshOptions(ClusterOptions):
     """What is renewed between epochs."""
 
     refresh_from: int = option(
         2, "the first epoch, counted from 0, with batches of near documents and with hard negatives", within=NATURAL
     )
     refresh_every: int = option(2, "epochs between two renewals of these (tau)", within=COUNT)
-    cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
     hard_negatives: int = option(
         3, "labels of its list of hard negatives that each document draws into the pool (eta)", within=NATURAL
     )
@@ -36,16 +46,17 @@ def due(epoch: int, first: int, every: int) -> bool:
     return epoch >= first and (epoch - first) % every == 0
 
 
-def regroup(run: Run, sampler: Clustered, documents: FloatArray, size: int, *, epoch: int) -> None:
+def regroup(run: Run, sampler: Clustered, documents: FloatArray, o: ClusterOptions, *, epoch: int) -> None:
     """Cluster the documents anew.
 
     Args:
         run: of the recipe.
         sampler: whose clusters they are.
         documents: (N, D) their current vectors, unit rows.
-        size: the most documents of a cluster; 1 goes back to a plain shuffle.
-        epoch: seeds the first centres, with the run's seed.
+        o: the most documents of a cluster; 1 goes back to a plain shuffle.
+        epoch: that is about to begin; it seeds the first centres, with the run's seed.
     """
+    size = o.cluster_size * 2 ** sum(epoch >= doubled for doubled in o.cluster_doubles)
     generator = np.random.default_rng([run.seed, epoch, 0, 0, 2])
     sampler.regroup(run.clusters("clusters of documents", documents, size, generator))
 
@@ -66,7 +77,7 @@ def renew(epoch: int, text: Text, split: Split, sampler: Clustered, mined: Mined
     if not due(epoch, o.refresh_from, o.refresh_every):
         return
     x = text.embed(text.documents)
-    regroup(text.run, sampler, x, o.cluster_size, epoch=epoch)
+    regroup(text.run, sampler, x, o, epoch=epoch)
     if o.hard_negatives:
         z = text.embed(text.labels)
         mined.renew(mine(text.run, split, x, z, o.hard_negatives * o.refresh_every))

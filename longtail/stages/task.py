@@ -77,7 +77,7 @@ class EncoderOptions(TextOptions):
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
-    loss: str = option("triplet", "of the encoder", choices=LOSSES)
+    loss: str = option("triplet", "of the encoder", choices=LOSSES, calls=True)
     learning_rate: float | None = option(
         None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any
 
+from longtail.calls import options_of_call, read_call
 from longtail.data.dataset import Dataset
-from longtail.errors import BadInput
+
+_BESIDES = ("dataset", "seed")  # arguments of a transform that are no options
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +27,7 @@ class TransformKind:
 
     def options(self) -> dict[str, tuple[Any, Any]]:
         """Its options by name: type and default, as the function declares them."""
-        hints = get_type_hints(self.function)
-        parameters = inspect.signature(self.function).parameters.items()
-        return {key: (hints[key], found.default) for key, found in parameters if key not in {"dataset", "seed"}}
+        return options_of_call(self.function, besides=_BESIDES)
 
     def parsed(self, name: str, text: str) -> dict[str, Any]:
         """The options in ``option=value:option=value``.
@@ -40,29 +39,4 @@ class TransformKind:
         Raises:
             BadInput: there is no such option, or a value is not of its type.
         """
-        known, options = self.options(), dict[str, Any]()
-        for part in filter(None, text.split(":")):
-            key, _, value = (piece.strip() for piece in part.partition("="))
-            if key not in known:
-                found = f"expected one of the options {', '.join(known) or 'none'}, found {key!r}"
-                raise BadInput(f"augment {name}", found, remedy="write options as name:option=value:option=value")
-            options[key] = _value(f"augment {name}:{key}", known[key][0], value)
-        return options
-
-
-def _value(where: str, hint: Any, text: str) -> Any:
-    """A value of a literal type, or a number of at least 0."""
-    if get_origin(hint) is Literal:
-        if text not in get_args(hint):
-            expected = ", ".join(get_args(hint))
-            raise BadInput(where, f"expected one of {expected}, found {text!r}", remedy="choose one of those")
-        return text
-    kind = float if hint is float else int
-    try:
-        value = kind(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value < float("inf"):
-        what = "a number" if kind is float else "an integer"
-        raise BadInput(where, f"expected {what} of at least 0, found {text!r}", remedy="write name:option=value:...")
-    return value
+        return read_call(f"augment {name}", self.function, text, besides=_BESIDES)

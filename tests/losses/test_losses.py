@@ -8,6 +8,9 @@ from longtail.errors import BadInput
 from longtail.losses import LOSSES, full_loss_named, loss_named
 from longtail.losses.full.targets import SparseTargets
 from longtail.losses.softmax import decoupled_softmax, symmetric
+from longtail.losses.triplet import triplet
+from longtail.options import options_of
+from longtail.stages.task import EncoderOptions
 
 SCORES = torch.tensor([[0.9, 0.1, 0.2], [0.3, 0.8, -0.5]])
 TARGETS = torch.eye(2, 3)
@@ -39,3 +42,24 @@ def test_an_unknown_name_is_one_line_that_names_the_option():
         loss_named("hinge")
     with pytest.raises(BadInput, match=r"^loss: expected one of decoupled_softmax, sup_con, binary_cross_entropy, "):
         full_loss_named("triplet", temperature=1.0)
+
+
+def test_a_loss_takes_its_options_after_its_name() -> None:
+    """NGAME's classifier stage: ``margin=0.2, positives=3, negatives=5``."""
+    given = loss_named("triplet:margin=0.9:positives=1:satisfied=included")(SCORES, TARGETS, MASK)
+    assert given == triplet(SCORES, TARGETS, MASK, margin=0.9, positives=1, satisfied="included")
+    assert given != triplet(SCORES, TARGETS, MASK)
+    warm = loss_named("info_nce:temperature=0.5", temperature=1.0)(SCORES, TARGETS, MASK)
+    assert warm == loss_named("info_nce", temperature=0.5)(SCORES, TARGETS, MASK)
+    with pytest.raises(BadInput, match=r"loss triplet: expected one of the options margin, .*, found 'scores'"):
+        loss_named("triplet:scores=1")
+    with pytest.raises(BadInput, match="loss triplet:margin: expected a number of at least 0, found 'wide'"):
+        loss_named("triplet:margin=wide")
+
+
+@pytest.mark.parametrize("text", ["hinge:margin=1", "triplets"])
+def test_a_loss_that_there_is_not_is_refused_before_anything_is_read(text: str) -> None:
+    known = options_of(EncoderOptions)["loss"]
+    assert known.value("triplet:margin=0.2") == "triplet:margin=0.2"
+    with pytest.raises(BadInput, match=f"loss: expected one of triplet, .*, found {text}"):
+        known.value(text)

@@ -8,7 +8,7 @@ from longtail.batches.samplers import Clustered
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.stages.refresh import due, mine, regroup
+from longtail.stages.refresh import ClusterOptions, due, mine, regroup
 from longtail.train.run import Run
 
 LABELS = np.eye(4, dtype=np.float32)
@@ -32,12 +32,22 @@ def test_regrouping_comes_from_seed_and_epoch() -> None:
     def clusters(seed: int, epoch: int) -> list[int]:
         run, sampler = Run(), Clustered(50, 8, seed=seed)
         run.seed = seed
-        regroup(run, sampler, vectors, 4, epoch=epoch)
+        regroup(run, sampler, vectors, ClusterOptions(cluster_size=4), epoch=epoch)
         return sampler.state_dict()["clusters"].tolist()
 
     assert clusters(0, 1) == clusters(0, 1)
     assert clusters(0, 1) != clusters(0, 2)
     assert clusters(0, 1) != clusters(1, 1)
+
+
+def test_clusters_double_from_the_epochs_that_are_named() -> None:
+    """Source: RAMEN, Table 10; NGAME's code: [10, 20, ...]."""
+    sizes, options = [], ClusterOptions(cluster_size=2, cluster_doubles=(3, 5))
+    for epoch in range(7):
+        sampler = Clustered(48, 8, seed=0)
+        regroup(Run(), sampler, np.eye(48, dtype=np.float32), options, epoch=epoch)
+        sizes.append(int(np.bincount(sampler.state_dict()["clusters"].numpy()).max()))
+    assert sizes == [2, 2, 2, 3, 3, 6, 6]  # halves of 48: at most 4 is 3
 
 
 def test_something_is_due_at_its_first_epoch_and_each_so_many_after_it() -> None:
