@@ -14,6 +14,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
+from longtail.recipes.papers import ANCE
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import due, mine
 from longtail.stages.task import EncoderOptions, read
@@ -33,7 +34,7 @@ class Options(EncoderOptions):
     mine_length: int = option(20, "hard negatives on the list of a document", within=COUNT)
 
 
-@recipe(Options)
+@recipe(Options, paper=ANCE)
 def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder on hard negatives: wrong labels that it ranks high itself, renewed while it trains.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
+from longtail.recipes.papers import ASTEC
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids, shortlists, train_on_shortlists
 from longtail.stages.surrogate import SurrogateOptions, surrogate_labels, train_surrogate
@@ -12,7 +13,7 @@ from longtail.stages.task import read
 from longtail.train.run import Run
 
 
-@recipe(SurrogateOptions)
+@recipe(SurrogateOptions, paper=ASTEC)
 def astec(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     """Train an encoder on clusters of labels, then a classifier a label over shortlists, then their fusion.
 

@@ -14,6 +14,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, POSITIVE, option
+from longtail.recipes.papers import DEPSL
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RefreshOptions, renew
 from longtail.stages.task import EncoderOptions, read
@@ -35,7 +36,7 @@ class Options(RefreshOptions, EncoderOptions):
     loss: str = "decoupled_softmax"
 
 
-@recipe(Options)
+@recipe(Options, paper=DEPSL)
 def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder with the pick-some-labels loss: UniDEC without its classifiers.
 

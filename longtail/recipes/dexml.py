@@ -18,6 +18,7 @@ from longtail.losses import LOSSES, full_loss_named, loss_named
 from longtail.losses.full.targets import SparseTargets
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, POSITIVE, option
+from longtail.recipes.papers import DEXML
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import due, mine
 from longtail.stages.task import EncoderOptions, read
@@ -49,7 +50,7 @@ class Options(EncoderOptions):
     warmup: int = 50
 
 
-@recipe(Options)
+@recipe(Options, paper=DEXML)
 def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder against all labels, or against a shortlist of them.
 

@@ -10,13 +10,14 @@ from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
+from longtail.recipes.papers import DPR
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
-@recipe(EncoderOptions)
+@recipe(EncoderOptions, paper=DPR)
 def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
     """Train a dual encoder: documents and labels share one encoder, and a document's labels are the nearest ones.
 

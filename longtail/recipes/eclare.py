@@ -9,6 +9,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, option
+from longtail.recipes.papers import ECLARE
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import (
     clusters_of,
@@ -33,7 +34,7 @@ class Options(SurrogateOptions):
     )
 
 
-@recipe(Options)
+@recipe(Options, paper=ECLARE)
 def eclare(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train an encoder on clusters of labels, then classifiers that start at the texts of a label and its neighbours.
 

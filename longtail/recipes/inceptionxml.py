@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
+from longtail.recipes.papers import INCEPTIONXML
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids
@@ -21,7 +22,7 @@ class Options(MetaLabelOptions):
     width: int = 300
 
 
-@recipe(Options)
+@recipe(Options, paper=INCEPTIONXML)
 def inceptionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a convolution encoder on clusters of labels and on labels together, then the fusion of their scores.
 

@@ -8,6 +8,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import NATURAL, option
+from longtail.recipes.papers import INCEPTIONXML_LF
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids, unit_rows, with_neighbours
@@ -32,7 +33,7 @@ class Options(MetaLabelOptions):
     shortlist_negatives: int = 1
 
 
-@recipe(Options)
+@recipe(Options, paper=INCEPTIONXML_LF)
 def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a convolution encoder on clusters, on labels and on the texts of labels together, then their fusion.
 

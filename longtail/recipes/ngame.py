@@ -13,6 +13,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
+from longtail.recipes.papers import NGAME
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import ClusterOptions, due, regroup
@@ -29,7 +30,7 @@ class Options(ClusterOptions, ClassifierOptions):
     cluster_every: int = option(1, "epochs between two clusterings", within=COUNT)
 
 
-@recipe(Options)
+@recipe(Options, paper=NGAME)
 def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder on batches of near documents, then a classifier a label, then the fusion of their scores.
 

@@ -27,6 +27,7 @@ from longtail.recipes.eclare import eclare
 from longtail.recipes.inceptionxml import inceptionxml
 from longtail.recipes.inceptionxml_lf import inceptionxml_lf
 from longtail.recipes.ngame import ngame
+from longtail.recipes.papers import OAK
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
@@ -99,7 +100,7 @@ class Options(ClusterOptions, LinkOptions):
     cluster_every: int = option(1, "epochs between two clusterings", within=COUNT)
 
 
-@recipe(Options)
+@recipe(Options, paper=OAK)
 def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a linker of documents to the nodes of a graph, then an encoder of documents enriched with their nodes.
 

@@ -14,6 +14,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
+from longtail.recipes.papers import RAMEN
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
@@ -39,7 +40,7 @@ class Options(GraphOptions, RefreshOptions, ClassifierOptions):
     refresh_every: int = 1
 
 
-@recipe(Options)
+@recipe(Options, paper=RAMEN)
 def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder whose documents and labels are also drawn to their neighbours in metadata graphs.
 

@@ -18,6 +18,7 @@ from longtail.losses.triplet import triplet
 from longtail.model import Bundle
 from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
+from longtail.recipes.papers import RENEE
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
@@ -54,7 +55,7 @@ class Options(EncoderOptions, FusionOptions):
     bfloat16: bool = option(False, "keep the classifiers in half the memory, and round their steps by chance")
 
 
-@recipe(Options)
+@recipe(Options, paper=RENEE)
 def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train an encoder and a classifier for every label end to end, each document against all labels.
 

@@ -13,6 +13,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import LOSSES, loss_named
 from longtail.model import Bundle
 from longtail.options import POSITIVE, option
+from longtail.recipes.papers import SIAMESEXML
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import ShortlistOptions, clusters_of, shortlists, train_on_shortlists
 from longtail.stages.task import read
@@ -28,7 +29,7 @@ class Options(ShortlistOptions):
     classifier_temperature: float = option(0.1, "of the classifiers' loss", within=POSITIVE)
 
 
-@recipe(Options)
+@recipe(Options, paper=SIAMESEXML)
 def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder on batches of labels, then a classifier a label over shortlists, then their fusion.
 

@@ -20,6 +20,7 @@ from longtail.model import Bundle
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
 from longtail.modules.heads import TwoHeads
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, SHARE, option
+from longtail.recipes.papers import UNIDEC
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
@@ -61,7 +62,7 @@ class Options(RefreshOptions, EncoderOptions, FusionOptions, GraphOptions):
     graph_loss: str | None = None
 
 
-@recipe(Options)
+@recipe(Options, paper=UNIDEC)
 def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder and a classifier a label in one pass, and learn how to weigh their scores.
 

@@ -17,6 +17,7 @@ from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
+from longtail.stages.preset import Preset
 from longtail.train.plan import Planned
 from longtail.train.run import Run
 
@@ -36,18 +37,22 @@ class RunOptions:
     out: str | Path | Run | None = None
     seed: int = option(0, "of all random numbers", within=NATURAL)
     device: str = option("auto", "cpu, cuda, or auto for a GPU where there is one")
+    preset: str | None = option(
+        None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
+    )
 
 
 Given = TypeVar("Given", bound=RunOptions)
 
 
 def recipe(
-    options: Callable[P, Given],
+    options: Callable[P, Given], *, paper: Preset | None = None
 ) -> Callable[[Callable[[Run, Dataset, Given], Bundle]], Callable[Concatenate[Dataset, P], Bundle]]:
     """Make a recipe of a page: a function of a data set and of options by name, which trains a model.
 
     Args:
         options: the class of its options.
+        paper: what its paper sets.
     """
     assert isinstance(options, type)
 
@@ -56,7 +61,8 @@ def recipe(
         def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
             assert not positional, "options are given by name"
             out = given.pop("out", None)
-            o: Given = parsed(options, page.__name__, given)
+            preset = paper.of(dataset) if paper is not None and given.get("preset") == "paper" else {}
+            o: Given = parsed(options, page.__name__, {**preset, **given})
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             return _trained(page, run, dataset, o)
 

@@ -1,0 +1,258 @@
+"""What each paper sets, number by number, with the place that says so: ``--preset paper``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from longtail.stages.preset import Preset, Settings, settings
+
+_DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
+_NO_RANDOM = settings("batches have the positives of their documents alone", random_negatives=0)
+
+_NGAME_CODE = "NGAME's code, configs/NGAME/LF-AmazonTitles-131K.json"
+_SIAMESE: Settings = {
+    **settings(_NGAME_CODE, encoder=_DISTILBERT, epochs=300, batch=1600, learning_rate=2e-4, warmup=100),
+    **_NO_RANDOM,
+}
+_CLASSIFIERS: Settings = settings(
+    f"{_NGAME_CODE}, stage M2",
+    classifier_epochs=100,
+    classifier_learning_rate=1e-3,
+    classifier_loss="triplet:margin=0.2:positives=3:negatives=5",
+    dropout=0.5,
+)
+NGAME = Preset(
+    {
+        **_SIAMESE,
+        **settings(_NGAME_CODE, loss="triplet:margin=0.3:negatives=10:satisfied=included"),
+        **settings(_NGAME_CODE, cluster_from=10, cluster_every=5, cluster_size=1),
+        **settings(_NGAME_CODE, cluster_doubles=(10, 20, 25, 50, 75, 100, 125, 150, 200)),
+        **_CLASSIFIERS,
+    },
+    departs=(
+        "classifiers have batches of 2,048 there, and those of the encoder here",
+        "scores are fused by a tree of depth 7 on training pairs there, and on held-out documents here",
+    ),
+)
+
+_TABLE_10 = "RAMEN, Table 10"
+_RAMEN: Settings = {
+    **settings(_TABLE_10, epochs=300, batch=1024, learning_rate=2e-4, loss="triplet:margin=0.3"),
+    **settings("RAMEN, Appendix A: a pre-trained DistilBERT", encoder="distilbert-base-uncased"),
+    **_NO_RANDOM,
+}
+RAMEN = Preset(
+    {
+        **_RAMEN,
+        **settings("RAMEN, Table 6: RAMEN (NGAME)", base="ngame"),
+        **settings("RAMEN, Appendix A: ten epochs of warm-up, then pruning each five", refresh_from=10),
+        **settings(f"{_TABLE_10}: clusters were refreshed after 5 epochs", refresh_every=5),
+        **settings("recipes of suchith720/mogic, by the same authors: clusters begin at 2", cluster_size=2),
+        **settings(f"{_TABLE_10}: doubled after every 25 epochs", cluster_doubles=tuple(range(25, 300, 25))),
+        **settings("RAMEN, Appendix A: restart probability 0.8", walk_restart=0.8),
+        **settings("code of the same authors (xcai): top 10 of a walk, hubs above 500", walk_keep=10, hub_degree=500),
+        **settings("xcai, bandits.py: a mean of 0.1 at first, drawn each 10 steps", graph_weights="bandit:0.1"),
+        **settings("xcai, bandits.py", graph_redraw=10),
+        **settings("RAMEN, section 3: every anchor of a batch has a neighbour", graph_share=1.0),
+        **settings(f"{_TABLE_10}: 2 positives and 12 negatives", classifier_loss="triplet:positives=2:negatives=12"),
+        **settings(f"{_NGAME_CODE}, stage M2", classifier_epochs=100, classifier_learning_rate=1e-3, dropout=0.5),
+    },
+    departs=("edges are pruned within batches there, and all at once here",),
+)
+ANCE = Preset(
+    {
+        **_RAMEN,
+        **settings("RAMEN, Appendix A: ten epochs of warm-up, refreshed each five", mine_from=10, mine_every=5),
+    },
+    departs=("ANCE's own index is renewed by another process while it trains (Xiong et al., 2021, section 3)",),
+)
+
+_DPR_CODE = "DPR's code, conf/train/biencoder_default.yaml, and Karpukhin et al., 2020, section 5"
+DPR = Preset(
+    {
+        **settings(_DPR_CODE, encoder="bert-base-uncased", epochs=40, batch=128, learning_rate=2e-5, warmup=1237),
+        **settings("Karpukhin et al., 2020, section 3.2: the negative log-likelihood", loss="info_nce:temperature=1.0"),
+        **_NO_RANDOM,
+    },
+    departs=("one hard negative a document of BM25 there, none here", "inner products there, cosines here"),
+)
+
+_OAK = "OAK, Appendix B"
+_OAK_CODE = "OAK's code, run_pub.sh"
+OAK = Preset(
+    {
+        **settings(_OAK, epochs=300, batch=1024),
+        **settings(f"{_OAK}: the top 3 predicted; all true ones in training, 15 at most in its code", links=3),
+        **settings(_OAK_CODE, encoder="sentence-transformers/msmarco-distilbert-cos-v5", learning_rate=2e-4),
+        **settings(_OAK_CODE, warmup=500, most_links=15, attention_dropout=0.1, heads=1, spectral_norm=True),
+        **settings(f"{_OAK_CODE}: 1,000 times the rate of the encoder", bank_learning_rate=0.2),
+        **settings("OAK, eq. 5 to 7, and its code", enriched_weight=1.0, plain_weight=1.0, calibration_weight=0.1),
+        **settings(_OAK_CODE, loss="triplet:margin=0.3:negatives=10:temperature=0.1"),
+        **settings(_OAK_CODE, cluster_from=10, cluster_every=5, cluster_size=2),
+        **settings(_OAK_CODE, cluster_doubles=(20, 25, 50, 75, 100, 125, 150, 200)),
+        **_NO_RANDOM,
+        **_CLASSIFIERS,
+    },
+    by_data={
+        "LF-WikiTitles-500K": settings(_OAK_CODE, batch=2048),
+        "LF-ORCAS-800K": settings(_OAK_CODE, batch=1600, epochs=100, cluster_size=32, cluster_doubles=(20, 30, 40, 50)),
+    },
+    departs=("the bank has a cosine schedule there, and a linear one here", "its linker is trained elsewhere (Renee)"),
+)
+
+_DEEPXML = "DeepXML's code, run_scripts and configs of the method, LF-AmazonTitles-131K"
+_TREES: Settings = {
+    **settings(_DEEPXML, encoder="bag", width=300, batch=255, loss="binary_cross_entropy", random_negatives=0),
+}
+_OF_TREES = (
+    "features are tf-idf of words with fastText vectors and a residual block there, a bag of hashed features here",
+    "its shortlists are of 500 labels, by HNSW and by trees of three replicas",
+)
+ASTEC = Preset(
+    {
+        **_TREES,
+        **settings(f"{_DEEPXML}: 65,536 clusters of 131,073 labels", cluster_size=2),
+        **settings(_DEEPXML, epochs=20, learning_rate=0.03),
+        **settings(_DEEPXML, classifier_epochs=15, classifier_learning_rate=1e-3, dropout=0.5),
+    },
+    departs=_OF_TREES,
+)
+_TREE_OF = "code of {}, LF-AmazonTitles-131K"
+DECAF = Preset(
+    {
+        **_TREES,
+        **settings(f"{_TREE_OF.format('DECAF')}: 32,768 clusters of 131,073 labels", cluster_size=4),
+        **settings(_TREE_OF.format("DECAF"), epochs=20, learning_rate=0.01),
+        **settings(_TREE_OF.format("DECAF"), classifier_epochs=20, classifier_learning_rate=0.008, dropout=0.5),
+        **settings(_TREE_OF.format("DECAF"), beam=200),
+    },
+    departs=_OF_TREES,
+)
+ECLARE = Preset(
+    {
+        **_TREES,
+        **settings(f"{_TREE_OF.format('ECLARE')}: 32,768 clusters of 131,073 labels", cluster_size=4),
+        **settings(_TREE_OF.format("ECLARE"), epochs=20, learning_rate=0.005),
+        **settings(_TREE_OF.format("ECLARE"), classifier_epochs=20, classifier_learning_rate=0.004, dropout=0.2),
+        **settings(_TREE_OF.format("ECLARE"), beam=50, neighbours=10),
+    },
+    departs=_OF_TREES,
+)
+_SIAMESE_CODE = "SiameseXML's code, LF-AmazonTitles-131K"
+SIAMESEXML = Preset(
+    {
+        **settings(_SIAMESE_CODE, encoder="bag", width=300, epochs=50, batch=4095, learning_rate=0.01),
+        **settings(_SIAMESE_CODE, loss="probabilistic_contrastive", classifier_loss="probabilistic_contrastive"),
+        **settings(_SIAMESE_CODE, classifier_epochs=20, classifier_learning_rate=2e-4),
+        **_NO_RANDOM,
+    },
+    departs=(
+        "batches are of labels there in its first stage, and of 253 documents in its second",
+        *_OF_TREES[:1],
+    ),
+)
+
+_INCEPTION_CODE = "InceptionXML's code, LF-AmazonTitles-131K"
+_INCEPTION: Settings = {
+    **settings(_INCEPTION_CODE, encoder="convolution", width=300, max_length=32, batch=128, learning_rate=5e-3),
+    **settings(_INCEPTION_CODE, detached_epochs=10, epochs=35, dropout=0.25, loss="binary_cross_entropy"),
+    **settings(f"{_INCEPTION_CODE}: 16,384 clusters of 131,073 labels", cluster_size=8),
+    **settings(f"{_INCEPTION_CODE}: the shortlist is all labels of the clusters", beam=800),
+    **settings(_INCEPTION_CODE, random_negatives=0),
+}
+INCEPTIONXML = Preset(
+    _INCEPTION, departs=("words start from GloVe there (`--static-vectors`)", "one cycle of learning rates there")
+)
+INCEPTIONXML_LF = Preset({**_INCEPTION, **settings(_INCEPTION_CODE, neighbours=10)}, departs=INCEPTIONXML.departs)
+
+_RENEE = "Renee, Table 14, and its train_commands.md"
+RENEE = Preset(
+    {
+        **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
+        **settings("Renee, section 4: one-hot rows of the labels' texts are added", augment="one_hot"),
+        **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
+    },
+    by_data={
+        name: settings(
+            _RENEE,
+            batch=batch,
+            learning_rate=rate,
+            slowdown=1.0,
+            classifier_learning_rate=classifiers,
+            weight_decay=decay,
+            dropout=dropout,
+            warmup=warmup,
+        )
+        for name, batch, rate, classifiers, decay, dropout, warmup in (
+            ("LF-AmazonTitles-131K", 512, 1e-5, 0.05, 1e-4, 0.85, 5_000),
+            ("LF-Amazon-131K", 512, 1e-5, 0.05, 1e-4, 0.85, 5_000),
+            ("LF-WikiSeeAlso-320K", 2048, 2e-4, 0.2, 1e-4, 0.75, 5_000),
+            ("LF-Wikipedia-500K", 2048, 1e-4, 0.002, 1e-3, 0.7, 5_000),
+            ("LF-AmazonTitles-1.3M", 1024, 1e-6, 0.01, 1e-4, 0.7, 15_000),
+        )
+    },
+    departs=("documents have no unit length and classifiers no bias there", "a cosine schedule there"),
+)
+_DEXML = "DEXML's code and Appendix"
+DEXML = Preset(
+    {
+        **settings(_DEXML, encoder="distilbert-base-uncased", epochs=100, batch=3000, learning_rate=3e-4),
+        **settings(_DEXML, loss="decoupled_softmax", temperature=0.05),
+    },
+    by_data={
+        "LF-Wikipedia-500K": settings(_DEXML, batch=768, learning_rate=7e-5, max_length=128),
+        "LF-AmazonTitles-1.3M": settings(_DEXML, batch=768, learning_rate=7e-5),
+    },
+    departs=(
+        "the rate is multiplied by the number of GPUs there",
+        "vectors of no unit length and a temperature of 1 on the two largest sets there",
+        "a warm-up of a tenth of the steps there",
+    ),
+)
+
+_THESIS = "the thesis, section 2.4"
+_TABLE_2_3 = "the thesis, Table 2.3"
+_UNIFIED: Settings = {
+    **settings(_THESIS, encoder=_DISTILBERT, learning_rate=1e-4, refresh_every=5),
+    **settings("UniDEC's code, README", epochs=150, batch=1024, positives=3, hard_negatives=6, refresh_from=5),
+    **settings("UniDEC's code: the pool has no labels at random", random_negatives=0),
+    **settings("the thesis, eq. 2.4", loss="decoupled_softmax"),
+}
+DEPSL = Preset(
+    _UNIFIED,
+    by_data={
+        "LF-Wikipedia-500K": settings(_TABLE_2_3, batch=221),
+        "LF-AmazonTitles-1.3M": settings(_TABLE_2_3, batch=2200),
+    },
+)
+UNIDEC = Preset(
+    {
+        **_UNIFIED,
+        **settings(_THESIS, classifiers="free", classifier_learning_rate=1e-3, dropout=0.1, mix=0.5),
+        **settings(f"{_THESIS}: g1 and g2 have d = 256 or 384", projection=384),
+    },
+    by_data={
+        "LF-Amazon-131K": settings(_TABLE_2_3, batch=576),
+        "LF-WikiSeeAlso-320K": settings(_TABLE_2_3, batch=677),
+        "LF-AmazonTitles-1.3M": settings(f"{_TABLE_2_3}; Table 2.2: d = 512", batch=1098, projection=256),
+    },
+)
+
+PAPERS: Mapping[str, Preset] = {
+    "unidec": UNIDEC,
+    "depsl": DEPSL,
+    "ramen": RAMEN,
+    "oak": OAK,
+    "ngame": NGAME,
+    "ance": ANCE,
+    "dpr": DPR,
+    "siamesexml": SIAMESEXML,
+    "astec": ASTEC,
+    "decaf": DECAF,
+    "eclare": ECLARE,
+    "inceptionxml": INCEPTIONXML,
+    "inceptionxml_lf": INCEPTIONXML_LF,
+    "renee": RENEE,
+    "dexml": DEXML,
+}
+"""By recipe."""

@@ -1,0 +1,73 @@
+"""What the papers set: options by name, each with the place that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from longtail.data.dataset import Dataset
+
+
+class Setting(NamedTuple):
+    """The value of an option in a paper.
+
+    Attributes:
+        value: as `longtail.options.Option.value` takes it.
+        source: table, section or appendix; or the file of the authors' code.
+    """
+
+    value: Any
+    source: str
+
+
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """The settings of a paper.
+
+    Attributes:
+        settings: of all data sets.
+        by_data: of some data sets, by their names in the repository; they come before those of all.
+        departs: what the paper has and the recipe has no option for, a line each.
+    """
+
+    settings: Settings
+    by_data: Mapping[str, Settings] = field(default_factory=dict)
+    departs: tuple[str, ...] = ()
+
+    def of(self, dataset: Dataset) -> dict[str, Any]:
+        """The options that the paper trains on a data set with; those of all sets for one that it has not."""
+        return {name: setting.value for name, setting in self.named(dataset.name).items()}
+
+    def named(self, data: str) -> Settings:
+        """The settings of a data set of the repository, by its name."""
+        return {**self.settings, **TEXTS.get(data, {}), **self.by_data.get(data, {})}
+
+
+def settings(source: str, **values: Any) -> Settings:
+    """Settings that one place says."""
+    return {name: Setting(value, source) for name, value in values.items()}
+
+
+_CONTENT = ("title", "content")
+TEXTS: Mapping[str, Settings] = {
+    name: settings(
+        "NGAME, supplement: maximum lengths; NGAME's code: title and content where there is content",
+        fields=_CONTENT if length > 32 else ("title",),
+        max_length=length,
+    )
+    for name, length in {
+        "LF-AmazonTitles-131K": 32,
+        "LF-Amazon-131K": 128,
+        "LF-WikiSeeAlsoTitles-320K": 32,
+        "LF-WikiSeeAlso-320K": 256,
+        "LF-WikiTitles-500K": 32,
+        "LF-Wikipedia-500K": 256,
+        "LF-AmazonTitles-1.3M": 32,
+        "LF-ORCAS-800K": 32,
+    }.items()
+}
+"""What is read of a text, by data set of the repository."""
