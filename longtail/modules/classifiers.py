@@ -18,7 +18,7 @@ class FreeVectors(nn.Module):
         start: (L, D) float32, where the vectors start; for NGAME the embeddings of the labels' texts, so that a label
             without examples keeps what its text says.
         normalised: False trains vectors of any length, as the thesis does (section 2.3.4); `vectors` has unit length
-            all the same.
+            all the same, but where a vector is 0.
     """
 
     def __init__(self, start: FloatArray, *, normalised: bool = True) -> None:
@@ -37,7 +37,7 @@ class FreeVectors(nn.Module):
         return unit(vectors) if self.normalised else vectors
 
     def vectors(self, _text: FloatArray | None = None) -> FloatArray:
-        """All label vectors, (L, D) float32 rows of unit length."""
+        """All label vectors, (L, D) float32 rows of unit length, or 0 where a label without a start was in no pool."""
         with torch.no_grad():
             return unit(torch.from_numpy(self.table.export())).numpy()
 
@@ -120,16 +120,16 @@ CLASSIFIERS = ("residual", "free")
 
 
 def classifiers_named(
-    name: str, labels: int, width: int, *, generator: torch.Generator, bias: FloatArray | None = None
+    name: str, labels: int, width: int, *, bias: FloatArray | None = None
 ) -> ResidualVectors | FreeVectors:
     """Classifiers that are not normalised while they train.
 
     Args:
-        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (started at random, without a
-            bias: the thesis, section 2.3.3).
+        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (without a bias: the thesis,
+            section 2.3.3). Free ones start at 0, and a label that no pool has held stays there: its score is 0, where a
+            random start would have left it a random vector of unit length, as sure of itself as any that was trained.
         labels: L.
         width: D.
-        generator: draws the start of free ones.
         bias: (L,) where the biases of residual ones start; 0 if left out.
 
     Raises:
@@ -138,8 +138,7 @@ def classifiers_named(
     if name == "residual":
         return ResidualVectors(labels, width, bias=bias)
     if name == "free":
-        start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
-        return FreeVectors(start.numpy(), normalised=False)
+        return FreeVectors(np.zeros((labels, width), np.float32), normalised=False)
     raise BadInput("classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
 
 

@@ -19,7 +19,7 @@ SMALL = {"batch": 256, "random_negatives": 32, "width": 8, "warmup": 5, "epochs"
 
 @pytest.fixture(scope="module")
 def data():
-    return planted(0).dataset
+    return planted(0, documents=200, test_documents=16, labels=64).dataset
 
 
 def test_a_refit_is_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
