@@ -40,6 +40,9 @@ class RunOptions:
     seed: int = option(0, "of all random numbers", within=NATURAL)
     device: str = option("auto", "cpu, cuda, or auto for a GPU where there is one")
 
+    def check(self, dataset: Dataset) -> None:
+        """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
+
     def for_refit(self) -> Mapping[str, Any]:
         """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
         return {}
@@ -93,6 +96,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         if (finished := _finished(run)) is not None:
             return finished
         if not (run.planned or run.progress.begun()):
+            o.check(dataset)
             with run.planning() as plan:
                 _fitted(page, run, dataset, o)
             run.log.show(plan.table())
