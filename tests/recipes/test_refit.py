@@ -11,6 +11,7 @@ from longtail import recipes
 from longtail.errors import BadInput
 from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
+from longtail.train.fit import fit
 from longtail.train.log import Log
 from longtail.train.run import Run
 
@@ -57,3 +58,25 @@ def test_a_run_that_has_seen_its_held_out_documents_is_no_member_of_an_ensemble(
         recipes.ngame(data, **SMALL, classifier_epochs=1, refit=refit, out=tmp_path / name)
     with pytest.raises(BadInput, match="found one with refit"):
         ensemble(data, tmp_path / "first", tmp_path / "second")
+
+
+def test_a_refit_that_was_stopped_goes_on(data, tmp_path, monkeypatch):
+    unbroken = recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True)
+    stages = []
+
+    def stopped(*given, stage, **others):
+        stages.append(stage)
+        if len(stages) == 4:  # the classifiers of the refit
+            raise KeyboardInterrupt
+        fit(*given, stage=stage, **others)
+
+    monkeypatch.setattr("longtail.train.run.fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True, out=tmp_path / "run")
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("stages/*.safetensors")}
+    assert len(kept) == 3
+    again = recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True, out=tmp_path / "run")
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+    assert stages == ["encoder", "classifiers"] * 4
+    np.testing.assert_array_equal(again.vectors["classifier"], unbroken.vectors["classifier"])
+    np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)
