@@ -79,7 +79,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
     bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
-    weights = classifiers_named(o.classifiers, L, width, bias=bias).to(run.device)
+    weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
     graphs = graph_terms(replace(task, text=text), o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     batches = text.batches(train, sampler, pool_of(train.targets, mined, o), graphs=graphs.pools)
