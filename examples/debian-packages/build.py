@@ -224,6 +224,7 @@ def build(lines: Iterable[str], out: Path, *, relation: str = "recommends", seed
         f"in its fields {', '.join(RELATIONS[relation])}.",
         "licence": LICENCE,
         "propensity": {"A": 0.55, "B": 1.5},
+        "one_way": True,
         "encoding": "utf-8",
         "graphs": {
             graph: write_graph(out, graph, edges, split, packages.texts if graph in related else {})

@@ -44,6 +44,7 @@ class Dataset:
         propensity: A and B, or None where ``dataset.json`` does not give them (no PSP can be computed then).
         licence: of the data, as ``dataset.json`` says.
         description: one sentence.
+        one_way: whether no test pair is the way back of a training pair (``docs/filters.md``).
         folder: it was read from; None where it was made in memory.
     """
 
@@ -55,6 +56,7 @@ class Dataset:
     propensity: Propensity | None = None
     licence: str = ""
     description: str = ""
+    one_way: bool = False
     folder: Path | None = None
 
     @classmethod
@@ -160,6 +162,7 @@ class Dataset:
                 "name": self.name,
                 "description": self.description,
                 "licence": self.licence,
+                "one_way": self.one_way,
                 "propensity": self.propensity and {"A": self.propensity.A, "B": self.propensity.B},
             }
             graphs = {name: write_graph(path, name, graph) for name, graph in self.graphs.items()}
@@ -172,7 +175,8 @@ class Dataset:
         """Cut some of the training documents out.
 
         They become like test documents: they have no edges in the graphs, also where they are labels, and where the
-        data set has a filter, their reciprocal pairs are in it.
+        data set has a filter, their reciprocal pairs are in it: all of them where no test pair is one (`one_way`), else
+        those that are not in their truth.
 
         Args:
             out: rows to hold out, ascending, each once, in [0, N): `rows_at_random` for a split on which things are as
@@ -185,8 +189,10 @@ class Dataset:
         train, held = self.train.take(kept), self.train.take(out)
         itself = identity_pairs(self.train.documents, self.labels)
         if held.filtered is not None:
-            proposed = union(itself[out], reciprocal_pairs(itself[out], itself[kept], train.targets))
-            held = replace(held, filtered=union(held.filtered, without(proposed, held.targets)))
+            back = reciprocal_pairs(itself[out], itself[kept], train.targets)
+            truth = without(held.targets, back) if self.one_way else held.targets
+            proposed = without(union(itself[out], back), truth)
+            held = replace(held, targets=truth, filtered=union(held.filtered, proposed))
         themselves = np.bincount(itself[out].indices, minlength=len(self.labels)) > 0
 
         def cut(graph: Graph) -> Graph:
@@ -247,6 +253,7 @@ def assembled(source: Folder, train: Split, labels: Texts, test: Split | None, g
         graphs=graphs,
         propensity=None if manifest.A is None or manifest.B is None else Propensity(manifest.A, manifest.B),
         licence=manifest.licence,
+        one_way=manifest.one_way,
         description=manifest.description,
         folder=source.path,
     )

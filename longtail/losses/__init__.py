@@ -13,6 +13,7 @@ from longtail.losses.base import Loss, LossKind
 from longtail.losses.binary import binary_cross_entropy
 from longtail.losses.contrastive import probabilistic_contrastive
 from longtail.losses.full import chunked
+from longtail.losses.soft_top_k import soft_top_k
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.softmax import symmetric as both_directions
 from longtail.losses.triplet import triplet
@@ -24,6 +25,7 @@ LOSSES: dict[str, LossKind] = {
     ),
     "info_nce": LossKind(info_nce, "cross-entropy against the whole pool, averaged over pairs"),
     "sup_con": LossKind(sup_con, "cross-entropy against the whole pool, averaged over rows", chunked.sup_con),
+    "soft_top_k": LossKind(soft_top_k, "how surely a positive is among the first 5 (DEXML)"),
     "binary_cross_entropy": LossKind(
         binary_cross_entropy,
         "a yes-or-no question of each pair",

@@ -18,6 +18,7 @@ from longtail.metrics.places import Placed, Ratio, divide, place
 from longtail.topk import Float64Array, TopK
 
 KS = (1, 3, 5)  # the cut-offs of reports, and of `longtail evaluate` unless others are asked for
+COMPARED = (*KS, 10)  # those of a comparison: retrieval is also judged by its first ten (the thesis, Query2Bid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Metric:
         of: places of the true pairs and a cut-off k to the metric.
         about: one line for people.
         weighted: whether it weighs pairs by inverse propensity, without which it is left out.
-        table: cut-offs, of `KS`, that have a column in the tables of accuracy.
+        table: cut-offs, of `COMPARED`, that have a column in the tables of accuracy.
         differences: those in the table of differences to the baseline.
         summary: those in the summary for a terminal.
         cost: those that are drawn against training time and model size; a page has room for two.
@@ -96,6 +97,7 @@ METRICS: dict[str, Metric] = {  # in the order in which they are shown
     "P": Metric(
         precision,
         "precision: hits among the first k, divided by k",
+        table=COMPARED,
         differences=(1, 5),
         summary=(1, 5),
         cost=(1,),

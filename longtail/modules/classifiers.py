@@ -19,12 +19,16 @@ class FreeVectors(nn.Module):
             without examples keeps what its text says.
         normalised: False trains vectors of any length, as the thesis does (section 2.3.4); `vectors` has unit length
             all the same.
+        drawn: whether the start was drawn by lot, and says nothing: `vectors` is 0 for a label that no pool has held.
     """
 
-    def __init__(self, start: FloatArray, *, normalised: bool = True) -> None:
+    trained: Tensor | None
+
+    def __init__(self, start: FloatArray, *, normalised: bool = True, drawn: bool = False) -> None:
         super().__init__()
         self.table = Table(torch.from_numpy(start.copy()))
         self.normalised = normalised
+        self.register_buffer("trained", torch.zeros(len(start), dtype=torch.bool) if drawn else None)
 
     def forward(self, ids: Tensor, _text: Tensor | None = None) -> Tensor:
         """The vectors of P labels, (P, D), of unit length if normalised.
@@ -33,13 +37,16 @@ class FreeVectors(nn.Module):
             ids: (P,) ascending, each once.
             _text: for `ResidualVectors`; free vectors know nothing of it.
         """
+        if self.trained is not None and self.training:
+            self.trained[ids] = True
         vectors = self.table.rows(ids)
         return unit(vectors) if self.normalised else vectors
 
     def vectors(self, _text: FloatArray | None = None) -> FloatArray:
-        """All label vectors, (L, D) float32 rows of unit length."""
+        """All label vectors, (L, D) float32 rows of unit length, or 0 where nothing is known of a label."""
         with torch.no_grad():
-            return unit(torch.from_numpy(self.table.export())).numpy()
+            vectors: FloatArray = unit(torch.from_numpy(self.table.export())).numpy()
+        return vectors if self.trained is None else vectors * self.trained.cpu().numpy()[:, None]
 
 
 class ResidualVectors(nn.Module):
@@ -125,11 +132,12 @@ def classifiers_named(
     """Classifiers that are not normalised while they train.
 
     Args:
-        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (started at random, without a
-            bias: the thesis, section 2.3.3).
+        name: ``residual`` (the label's text plus a free vector, and a bias), or ``free`` (without a bias: the thesis,
+            section 2.3.3). Free ones are drawn by lot, and a label that no pool has held ends at 0: a random vector of
+            unit length would be as sure of itself as any that was trained.
+        generator: draws the start of free ones.
         labels: L.
         width: D.
-        generator: draws the start of free ones.
         bias: (L,) where the biases of residual ones start; 0 if left out.
 
     Raises:
@@ -139,7 +147,7 @@ def classifiers_named(
         return ResidualVectors(labels, width, bias=bias)
     if name == "free":
         start = torch.nn.init.xavier_uniform_(torch.empty(labels, width), generator=generator)
-        return FreeVectors(start.numpy(), normalised=False)
+        return FreeVectors(start.numpy(), normalised=False, drawn=True)
     raise BadInput("classifiers", f"expected residual or free, found {name}", remedy="choose one of those")
 
 

@@ -60,13 +60,17 @@ class TwoHeads(Encoder):
     Args:
         encoder: of documents and labels, E wide.
         projection: D, the width of both projections; 0 for none.
+        normalised: False gives `views` a u of any length, as the thesis trains (section 2.3); `forward` gives it unit
+            length all the same.
         generator: draws their start.
     """
 
-    def __init__(self, encoder: Encoder, projection: int = 0, *, generator: torch.Generator) -> None:
+    def __init__(
+        self, encoder: Encoder, projection: int = 0, *, normalised: bool = True, generator: torch.Generator
+    ) -> None:
         super().__init__()
         self.text = TextHead(encoder, projection, generator=generator)
-        self.projection = projection
+        self.projection, self.normalised = projection, normalised
         self.tokenizer = encoder.tokenizer
         self.width = 2 * self.text.width
         self.table: Table | None = None
@@ -93,13 +97,14 @@ class TwoHeads(Encoder):
             others: what is compared with these besides, as the nodes of a graph.
 
         Returns:
-            x (B, D) and z (P, D) of unit length, and u (B, D), which has unit length too, except under a projection;
-            then the vectors of the others, of unit length.
+            x (B, D), z (P, D) and u (B, D), of unit length (u: if normalised); then the vectors of the others, of unit
+            length.
         """
         encoded = self.text.encoder(documents.followed_by(labels, *others))  # (B + P + ..., E)
         lengths = [len(texts) for texts in (documents, labels, *others)]
         x, z, *rest = torch.split(self.text.head(encoded), lengths)
-        return x, z, self._for_classifiers(documents, encoded[: len(documents)]), *rest
+        u = self._for_classifiers(documents, encoded[: len(documents)])
+        return x, z, unit(u) if self.normalised else u, *rest
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, 2 D) rows: x and u side by side, each of unit length."""
@@ -110,7 +115,7 @@ class TwoHeads(Encoder):
     def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
         if self.table is not None:
             assert isinstance(text, BagTokens)
-            return unit(self.table.bag_sum(text))
+            return self.table.bag_sum(text)
         u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
         return u
 
@@ -126,6 +131,22 @@ class TwoHeads(Encoder):
         shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}
         load_module_state(heads, shared | load_file(folder / _FILE))
         return heads.eval()
+
+
+class LearnedTemperature(nn.Module):
+    """Scores divided by a temperature that is learned, as its inverse: the code of the thesis starts that at 18.
+
+    Args:
+        start: the temperature before the first step, above 0.
+    """
+
+    def __init__(self, start: float) -> None:
+        super().__init__()
+        self.inverse = nn.Parameter(torch.tensor([1 / start]))
+
+    def forward(self, scores: Tensor) -> Tensor:
+        """Scores of any shape, divided by the temperature."""
+        return scores * self.inverse
 
 
 def _linear(width: int, out: int, generator: torch.Generator) -> nn.Linear:

@@ -7,31 +7,31 @@ from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
+from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.negatives import Mined
-from longtail.batches.pool import Pool
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
 from longtail.losses import LOSSES, loss_named
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
-from longtail.modules.heads import TwoHeads
-from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, SHARE, option
+from longtail.modules.heads import LearnedTemperature, TwoHeads
+from longtail.options import BELOW_ONE, NATURAL, POSITIVE, SHARE, option
 from longtail.recipes.papers import UNIDEC
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.held_out import FusionOptions
+from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import RefreshOptions, renew
-from longtail.stages.task import EncoderOptions, read
+from longtail.stages.refresh import renew
+from longtail.stages.task import read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RefreshOptions, EncoderOptions, FusionOptions, GraphOptions):
+class Options(PickOptions, FusionOptions, GraphOptions):
     """UniDEC."""
 
     projection: int = option(
@@ -42,22 +42,20 @@ class Options(RefreshOptions, EncoderOptions, FusionOptions, GraphOptions):
         "residual (the label's text plus a free vector, and a bias) or free (as in the thesis)",
         choices=CLASSIFIERS,
     )
-    positives: int | None = option(
-        None, "how many true labels of each document are drawn into the pool (beta); all if left out", within=COUNT
+    unit_views: bool = option(
+        True, "documents have unit length for classifiers in training, as they have when ranked; not so in the thesis"
     )
     classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
     binary_weight: float = option(
         0.0, "weight of a binary cross-entropy that is added to the classifiers' loss", within=NATURAL
     )
-    symmetric: bool = option(False, "both losses also in the other direction, from labels to documents, half and half")
     mix: float = option(0.5, "share of the encoder's loss in the sum of both (lambda)", within=SHARE)
-    temperature: float | None = option(
-        None, "of the encoder's loss; its own if left out (0.05 for a softmax, 0.1 for triplet)", within=POSITIVE
-    )
     classifier_temperature: float = option(0.1, "of the classifiers' loss", within=POSITIVE)
+    learned_temperature: bool = option(
+        False, "of both losses, which are to be softmaxes: they share one, which starts at that of the classifiers"
+    )
     dropout: float = option(0.4, "share of a document's second view that is dropped in a step", within=BELOW_ONE)
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
-    loss: str = "decoupled_softmax"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
 
@@ -74,29 +72,31 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text
     generator = torch.Generator().manual_seed(o.seed)
-    trunk, heads = text.encoder, TwoHeads(text.encoder, o.projection, generator=generator).to(run.device)
+    heads = TwoHeads(text.encoder, o.projection, normalised=o.unit_views, generator=generator).to(run.device)
+    trunk = text.encoder
     text = replace(text, encoder=heads.text)
+    learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
+    temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
     one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
     bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
     weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
     graphs = graph_terms(replace(task, text=text), o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
-    pool = Pool(train.targets, o.positives, o.random_negatives, mined)
-    batches = text.batches(train, sampler, pool, graphs=graphs.pools)
+    batches = text.batches(train, sampler, pool_of(train.targets, mined, o), graphs=graphs.pools)
     rate = task.text.rate(o.learning_rate)
     of_heads = (heads.own_parameters(), rate if heads.table is not None else 2 * rate)
-    optimizer = adamw((trunk, rate), of_heads, (weights, o.classifier_learning_rate))
-    encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=o.temperature)
-    label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=o.classifier_temperature)
-    binary_loss = loss_named("binary_cross_entropy", temperature=o.classifier_temperature)
+    optimizer = adamw((trunk, rate), of_heads, (weights, o.classifier_learning_rate), (learned, 2 * rate))
+    encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
+    label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
+    binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
         x, z, u, *anchors = heads.views(b.documents, b.labels, *b.nodes)  # (B, D), (P, D), (B, D), (A, D)
         w = weights(b.label_ids, z)  # (P, D), or (P, D + 1) with a bias
-        by_text = x @ z.T  # (B, P)
-        by_weight = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1) @ w.T  # (B, P)
+        u = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1)  # (B, D), or (B, D + 1)
+        by_text, by_weight = learned(x @ z.T), learned(u @ w.T)  # (B, P), (B, P)
         terms = {
             "encoder": o.mix * encoder_loss(by_text, b.targets, b.mask),
             "classifier": (1 - o.mix) * label_loss(by_weight, b.targets, b.mask),
@@ -114,9 +114,10 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         objective,
         batches,
         optimizer,
-        {"heads": heads, "classifiers": weights},
+        {"heads": heads, "classifiers": weights, **({"temperature": learned} if o.learned_temperature else {})},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         others={"sampler": sampler, "mined": mined, "graphs": graphs},
     )

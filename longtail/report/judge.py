@@ -15,7 +15,7 @@ from longtail.metrics.bins import Bins, by_bin, label_bins
 from longtail.metrics.intervals import Interval, difference, intervals
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
-from longtail.metrics.ranking import KS, score
+from longtail.metrics.ranking import COMPARED, KS, score
 from longtail.model.evaluation import must_have_test
 from longtail.report.outcome import Outcome
 from longtail.topk import Float64Array
@@ -85,7 +85,7 @@ def judged(recipe: str, arguments: Mapping[str, Any], outcomes: Sequence[Outcome
     scores, by_seed, bins = {}, {}, {}
     for kind in outcomes[0].tops:
         places = [place(found.tops[kind], truth) for found in outcomes]
-        of_seed = [score(pairs, ks=KS, inverse_propensity=judge.weights) for pairs in places]
+        of_seed = [score(pairs, ks=COMPARED, inverse_propensity=judge.weights) for pairs in places]
         of_bin = [by_bin(pairs, judge.bins, ks=KS) for pairs in places]
         scores[kind] = {name: _mean([one[name] for one in of_seed]) for name in of_seed[0]}
         by_seed[kind] = {name: [one[name].value for one in of_seed] for name in of_seed[0]}

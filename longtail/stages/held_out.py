@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import rows_at_random
@@ -25,6 +27,13 @@ class FusionOptions(RunOptions):
     validation: float = option(
         0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
     )
+    refit: bool = option(
+        False, "train once more, on all documents, and rank with the fusion that was learned; it takes twice as long"
+    )
+
+    def for_refit(self) -> Mapping[str, Any]:
+        """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
+        return {"validation": 0.0, "refit": False} if self.refit and self.validation else {}
 
 
 def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:

@@ -36,7 +36,7 @@ def ensemble(
         device: cpu, cuda, or auto for a GPU where there is one.
 
     Raises:
-        BadInput: a run is of other data, or has not held out the same documents for its fusion.
+        BadInput: a run is of other data, has not held out the same documents for its fusion, or was given them back.
     """
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
     held = [_held_out(Path(folder), dataset) for folder in asked.values()]
@@ -68,4 +68,7 @@ def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
         raise BadInput(folder / "run.json", problem, remedy="give two runs of the same data, and no changes since")
     arguments = settings["arguments"]
+    if arguments.get("refit"):
+        problem = "expected a run that has not seen the documents that it held out, found one with refit"
+        raise BadInput(folder / "run.json", problem, remedy="train it without")
     return arguments.get("validation", 0.0), arguments["seed"]

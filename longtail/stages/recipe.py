@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
+from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Ensemble
 from longtail.options import NATURAL, option, options_of, parsed, stored
+from longtail.search.fusion import Fusion
 from longtail.stages.preset import Preset
 from longtail.train.plan import Planned
 from longtail.train.run import Run
@@ -24,6 +26,7 @@ from longtail.train.run import Run
 P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
+_REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +43,13 @@ class RunOptions:
     preset: str | None = option(
         None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
     )
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
+
+    def for_refit(self) -> Mapping[str, Any]:
+        """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
+        return {}
 
 
 Given = TypeVar("Given", bound=RunOptions)
@@ -85,21 +95,38 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
-        return page(run, dataset, o)
+        return _fitted(page, run, dataset, o)
     with alone(None if run.planned else run.progress.folder):  # one within another run is held by that
         defaults = {name: known.default for name, known in options_of(type(o)).items()}
         run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
         if (finished := _finished(run)) is not None:
             return finished
         if not (run.planned or run.progress.begun()):
+            o.check(dataset)
             with run.planning() as plan:
-                page(run, dataset, o)
+                _fitted(page, run, dataset, o)
             run.log.show(plan.table())
             if run.dry:
                 raise Planned
             run.progress.claim()
             run.log.write(plan=plan.as_json())
-        return finish(run, page(run, dataset, o))
+        model = finish(run, _fitted(page, run, dataset, o))
+        if run.folder is not None:
+            remove_folder(run.folder / _REFIT / "model")  # the run's own has all of it
+        return model
+
+
+def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
+    """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
+    model = page(run, dataset, o)
+    different, fusion = o.for_refit(), model.fusion
+    if not different or (fusion is None and run.plan is None) or len(model.kinds) == 1:
+        return model
+    del model
+    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different))
+    if fusion is None:
+        return model
+    return model.fused_by(Fusion(fusion.weights, label_frequency(dataset.train.targets)))
 
 
 def _finished(run: Run) -> Bundle | None:

@@ -28,8 +28,9 @@ from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, option
-from longtail.stages.held_out import fuse, hold_out
+from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import RunOptions
+from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, VectorTokens, token_table
 from longtail.topk import FloatArray
@@ -57,6 +58,10 @@ class TextOptions(RunOptions):
     max_length: int = option(
         32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
     )
+    start: str | None = option(
+        None,
+        "the folder of a finished run, of any recipe with the same kind of encoder, whose encoder this one starts as",
+    )
     static_vectors: str | None = option(
         None, "an .npy file of word vectors that the encoder starts from, with its words in a .txt beside it"
     )
@@ -66,6 +71,11 @@ class TextOptions(RunOptions):
         "docs/methods/gandalf.md",
         known=TRANSFORMS,
     )
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse an encoder that has seen the documents that a fusion is to be learned on."""
+        if self.start is not None and isinstance(self, FusionOptions):
+            must_not_have_seen(Path(self.start), dataset, self.validation, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +91,7 @@ class EncoderOptions(TextOptions):
     learning_rate: float | None = option(
         None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
     )
-    warmup: int = option(
-        100, "steps over which the learning rate rises; it falls linearly to 0 after that", within=NATURAL
-    )
+    warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +221,14 @@ def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0)
 
 
 def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
-    """Make an encoder by name, and tokenise the training documents and the labels for it."""
+    """Make an encoder by name, or take that of another run, and tokenise documents and labels for it."""
     both = (dataset.train.documents, dataset.labels)
-    corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
-    generator = torch.Generator().manual_seed(o.seed)
-    model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
+    if o.start is None:
+        corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
+        generator = torch.Generator().manual_seed(o.seed)
+        model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
+    else:
+        model = encoder_of(Path(o.start), o.encoder)
     if o.static_vectors is not None:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -28,6 +29,20 @@ def linear(warmup: int) -> Schedule:
         return min(rise, (steps - step) / max(1, steps - min(warmup, steps)))
 
     return factor
+
+
+def cosine(warmup: int) -> Schedule:
+    """The learning rate's factor: it rises to 1 as `linear`, and falls to 0 along half a cosine (SGDR, 2017, eq. 5)."""
+    straight = linear(warmup)
+
+    def factor(step: int, steps: int) -> float:
+        at = straight(step, steps)
+        return at if step < min(warmup, steps) else (1 - math.cos(math.pi * at)) / 2
+
+    return factor
+
+
+SCHEDULES: Mapping[str, Callable[[int], Schedule]] = {"linear": linear, "cosine": cosine}
 
 
 def fit(

@@ -24,7 +24,7 @@ from longtail.search.exact import Exact
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.finite import must_be_finite
-from longtail.train.fit import Objective, fit, linear
+from longtail.train.fit import SCHEDULES, Objective, fit
 from longtail.train.log import Log
 from longtail.train.plan import Plan, Reckoning, timed
 from longtail.train.progress import Progress, Stateful
@@ -160,6 +160,7 @@ class Run:
         *,
         epochs: int,
         warmup: int | None = None,
+        schedule: str = "linear",
         before_epoch: Callable[[int], None] | None = None,
         others: Mapping[str, Stateful] | None = None,
         reckoning: Reckoning | None = None,
@@ -173,7 +174,8 @@ class Run:
             optimizer: of the modules' parameters.
             modules: what is trained, by name.
             epochs: passes over the sampler's epoch.
-            warmup: steps over which the learning rates rise, an epoch if left out; they fall linearly to 0 after that.
+            warmup: steps over which the learning rates rise, an epoch if left out; they fall to 0 after that.
+            schedule: how they fall, a key of `longtail.train.fit.SCHEDULES`.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
@@ -188,7 +190,7 @@ class Run:
                 modules=modules,
                 epochs=epochs,
                 seed=self.seed,
-                schedule=linear(batches.steps() if warmup is None else warmup),
+                schedule=SCHEDULES[schedule](batches.steps() if warmup is None else warmup),
                 before_epoch=before_epoch,
                 others=others,
             )

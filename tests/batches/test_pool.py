@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.data.sparse import csr_of_lists
 
@@ -69,3 +70,28 @@ def test_the_same_generator_gives_the_same_pool() -> None:
     pool = Pool(TARGETS, positives=1, random=4)
     assert draw(pool, seed=5) == draw(pool, seed=5)
     assert len({tuple(draw(pool, seed=seed)) for seed in range(10)}) > 1
+
+
+SHARED = csr_of_lists([[0, 1, 2], [1, 2], [2, 3], [4]], 8)
+ALL = np.arange(4)
+
+
+def test_a_pool_that_is_too_small_keeps_what_most_documents_ask_for() -> None:
+    """Label 2 is true for three documents, label 1 for two; of the others the first come first."""
+    assert [draw(Pool(SHARED, None, size=size), ALL) for size in (1, 2, 3)] == [[2], [1, 2], [0, 1, 2]]
+    assert draw(Pool(SHARED, None, size=100), ALL) == [0, 1, 2, 3, 4]
+
+
+def test_hard_negatives_come_before_positives_that_were_not_drawn_and_these_before_random_labels() -> None:
+    mined = Mined(4, 1)
+    mined.renew(np.array([[5], [6], [6], [-1]]))
+    single = csr_of_lists([[0]] * 4, 8)  # what is drawn is known
+    assert draw(Pool(single, 1, 50, mined, 2), ALL) == [0, 6]
+    assert draw(Pool(single, 1, 50, mined, 3), ALL) == [0, 5, 6]
+    assert len(draw(Pool(single, 1, 50, mined, 5), ALL)) == 5
+    rows = np.array([0])
+    for seed in range(10):
+        mined.renew(np.array([[5]] * 4))
+        assert set(draw(Pool(SHARED, 1, 0, mined, 2), rows, seed)) & {5}, "before the two that were not drawn"
+        assert draw(Pool(SHARED, 1, 0, mined, 4), rows, seed) == [0, 1, 2, 5]
+        assert draw(Pool(SHARED, 1, 50, None, 3), rows, seed) == [0, 1, 2], "filled with positives"

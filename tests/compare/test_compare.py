@@ -77,8 +77,8 @@ def test_the_numbers_are_those_of_evaluate(compared, folder):
     for kind, metrics in row["kinds"].items():
         for seed in range(2):
             bundle = load(out / "runs" / TWO[1].folder / f"seed-{seed}", device="cpu")
-            top = bundle.rank(dataset.test.documents, 5, kind=kind, exclude=dataset.test.filtered)
-            values = metrics_of(top, dataset.test.targets, inverse_propensity=weights)
+            top = bundle.rank(dataset.test.documents, 10, kind=kind, exclude=dataset.test.filtered)
+            values = metrics_of(top, dataset.test.targets, ks=(1, 3, 5, 10), inverse_propensity=weights)
             assert {name: of["seeds"][seed] for name, of in metrics.items()} == values
         for of in metrics.values():
             assert of["mean"] == pytest.approx(np.mean(of["seeds"]))
@@ -103,7 +103,8 @@ def test_the_tables_hold_every_method_and_the_files_hold_the_results(compared):
     assert all(method.label in (out / "report.html").read_text() for method in TWO)
     text = (out / "results.md").read_text()
     header = next(line for line in text.splitlines() if "nDCG@3" in line)
-    names = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "R", "C") for k in (1, 3, 5)]
+    names = [f"P@{k}" for k in (1, 3, 5, 10)]
+    names += [f"{name}@{k}" for name in ("nDCG", "PSP", "R", "C") for k in (1, 3, 5)]
     assert [cell.strip() for cell in header.split("|")] == ["", "", "score", "seeds", *names, ""]
     assert text.count(f"\n| **{TWO[1].label}** | fused | 2 |") == 1
     p1 = results["rows"]["text"]["kinds"]["encoder"]["P@1"]

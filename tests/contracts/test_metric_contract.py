@@ -9,7 +9,7 @@ import pytest
 
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.metrics.places import Placed, Ratio, place
-from longtail.metrics.ranking import KS, METRICS
+from longtail.metrics.ranking import COMPARED, KS, METRICS
 from longtail.topk import TopK
 
 n, L, MOST = 61, 37, 6  # documents, labels, true labels of a document at most
@@ -150,7 +150,8 @@ def test_a_row_says_what_it_is_and_where_it_is_shown(name: str) -> None:
     assert "@" not in name
     assert metric.about
     assert "\n" not in metric.about
-    shown = (metric.table, metric.differences, metric.summary, metric.cost, metric.card)
+    shown = (metric.differences, metric.summary, metric.cost, metric.card)
+    assert set(metric.table) <= set(COMPARED)
     assert {k for ks in shown for k in ks} <= set(KS)
     assert bool(metric.card) == bool(metric.best)
     assert f"| {name}@k | {metric.about.partition(':')[0]} |" in DOCUMENTATION

@@ -87,6 +87,7 @@ JSON_CASES: dict[str, tuple[Any, ...]] = {
         "not JSON that can be read & digits & mend",
     ),
     "dataset.json is too deep": (SAID, WHOLE, b"[" * 100_000, "not JSON that can be read & mend"),
+    "one_way is a word": (SAID, WHOLE, {"one_way": "yes"}, "true or false as \"one_way\" & found 'yes'"),
     "propensity is a number": (SAID, WHOLE, {"propensity": 3}, "A is missing in '3' & two numbers"),
     "B is NaN": (SAID, WHOLE, {"propensity": {"A": 0.5, "B": float("nan")}}, "constant B & nan & two numbers"),
     "unknown encoding": (SAID, WHOLE, {"encoding": "utf-9"}, '"utf-9" & latin-1'),

@@ -316,3 +316,7 @@ def test_held_out_rows_are_like_test_rows(tmp_path: Path, fruit: Path) -> None:
     np.testing.assert_array_equal(held.filtered.toarray(), [[1, 0, 1, 0], [0, 0, 0, 0]])
     np.testing.assert_array_equal(kept.graphs["tree"].label.toarray(), [[0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
     np.testing.assert_array_equal(dataset.graphs["tree"].label.toarray()[0], [1, 0, 0])
+    # where no test pair is the way back of a training pair, a -> b is none either, since b -> a is left in training
+    _, held = replace(dataset, one_way=True).holdout(np.array([0, 4]))
+    np.testing.assert_array_equal(held.targets.toarray(), [[0, 0, 0, 0], [0, 0, 0, 1]])
+    np.testing.assert_array_equal(held.filtered.toarray(), [[1, 1, 1, 0], [0, 0, 0, 0]])

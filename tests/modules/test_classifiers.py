@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from longtail.modules.classifiers import Classifiers, FreeVectors, ResidualVectors
+from longtail.modules.classifiers import Classifiers, FreeVectors, ResidualVectors, classifiers_named
+from longtail.modules.table import load_module_state, module_state
 from longtail.train.optimizer import AdamW
 
 START = np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 0.0], [0.0, -2.0]], np.float32)
@@ -101,3 +102,15 @@ def test_classifiers_start_at_the_texts_with_one_bias(dtype: torch.dtype) -> Non
     half = classifiers.vectors(temperature=0.5)
     np.testing.assert_array_equal(half, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.25))
     np.testing.assert_array_equal(classifiers.vectors(), found)
+
+
+def test_a_free_classifier_that_no_pool_has_held_says_nothing() -> None:
+    free = classifiers_named("free", 3, 4, generator=torch.Generator().manual_seed(0))
+    assert free.table.weight.norm(dim=1).min() > 0.1  # they start at random
+    free(torch.tensor([1]), torch.zeros(1, 4))
+    again = classifiers_named("free", 3, 4, generator=torch.Generator().manual_seed(1))
+    load_module_state(again, module_state(free))
+    again.eval()(torch.tensor([2]), torch.zeros(1, 4))  # that is no training
+    for classifiers in (free, again):
+        vectors = classifiers.vectors(np.zeros((3, 4), np.float32))
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), [0, 1, 0], atol=1e-6)

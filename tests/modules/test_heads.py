@@ -14,7 +14,7 @@ from torch import Tensor
 
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.modules.heads import TwoHeads
+from longtail.modules.heads import LearnedTemperature, TwoHeads
 from longtail.text.bag import BagTokenizer
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "green birds", "fish red"]
@@ -55,8 +55,8 @@ def test_the_views_of_a_batch_are_those_of_its_texts(heads: TwoHeads) -> None:
     width = heads.text.width
     assert both.shape == (2, 2 * width) == (2, heads.width)
     close(both[:, :width], x)
-    close(both[:, width:], torch.nn.functional.normalize(u))
-    close(torch.cat([x, z]).norm(dim=1), torch.ones(len(TEXTS)))
+    close(both[:, width:], u)
+    close(torch.cat([x, z, u]).norm(dim=1), torch.ones(len(TEXTS) + 2))
 
 
 def test_without_a_projection_training_starts_where_both_views_are_the_encoder(heads: TwoHeads) -> None:
@@ -78,8 +78,20 @@ def test_a_projection_is_that_of_the_thesis(heads: TwoHeads) -> None:
         encoded = heads.text.encoder(tokens(heads, TEXTS)) * heads.text.encoder.width**0.5
         first, second = heads.text.project[0], heads.project[0]  # type: ignore[index]
         x, _, u = heads.views(tokens(heads, TEXTS), tokens(heads, TEXTS[:1]))
+        heads.normalised = False
+        *_, raw = heads.views(tokens(heads, TEXTS), tokens(heads, TEXTS[:1]))
     close(x, torch.nn.functional.normalize(torch.tanh(encoded @ first.weight.T + first.bias)))
-    torch.testing.assert_close(u, encoded @ second.weight.T + second.bias, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(raw, encoded @ second.weight.T + second.bias, rtol=1e-5, atol=1e-5)
+    close(u, torch.nn.functional.normalize(raw))
+
+
+@pytest.mark.parametrize("heads", ["transformer", "transformer, projected", "bag, projected"], indirect=True)
+def test_a_classifier_sees_the_same_document_in_training_as_in_prediction(heads: TwoHeads) -> None:
+    """A map that has learned to stretch: the bias of a classifier would count a third as much as in prediction."""
+    with torch.no_grad():
+        next(heads.project.parameters()).mul_(3)
+        *_, u = heads.views(tokens(heads, TEXTS), tokens(heads, TEXTS[:1]))
+        close(u, heads(tokens(heads, TEXTS))[:, heads.text.width :])
 
 
 def test_the_classifiers_loss_reaches_a_transformer_but_not_the_table_of_a_bag(heads: TwoHeads) -> None:
@@ -107,3 +119,11 @@ def test_saved_and_loaded_they_are_bit_equal(heads: TwoHeads, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["heads.safetensors"]
     if heads.table is not None:
         assert list(load_file(tmp_path / "heads.safetensors")) == ["table"]  # as it was when that was a plain parameter
+
+
+def test_a_temperature_is_learned_by_its_inverse() -> None:
+    learned = LearnedTemperature(0.05)
+    scores = torch.tensor([[0.1, 0.2]])
+    torch.testing.assert_close(learned(scores), torch.tensor([[2.0, 4.0]]))
+    learned(scores).sum().backward()  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(learned.inverse.grad, torch.tensor([0.3]))

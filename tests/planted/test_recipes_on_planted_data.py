@@ -103,9 +103,10 @@ def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
 @pytest.mark.parametrize(
     "options",
     [
-        {"projection": 32, "classifiers": "free", "epochs": 16},  # of the thesis: all of it has to be learned
+        {"projection": 32, "classifiers": "free", "epochs": 16},  # all of it has to be learned
+        {"projection": 32, "classifiers": "free", "epochs": 16, "unit_views": False, "learned_temperature": True},
         {"hard_negatives": 0, "refresh_every": 1},
-        {"positives": 1, "symmetric": True},
+        {"positives": 1, "symmetric": True, "label_pool": 200, "schedule": "cosine"},
         {"binary_weight": 0.1},
         {"classifier_loss": "binary_cross_entropy"},
         {"loss": "sup_con", "classifier_loss": "sup_con"},

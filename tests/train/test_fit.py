@@ -19,7 +19,7 @@ from longtail.errors import LongtailError
 from longtail.losses.softmax import decoupled_softmax
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.text.bag import BagTokenizer
-from longtail.train.fit import fit, linear, seconds_a_step
+from longtail.train.fit import cosine, fit, linear, seconds_a_step
 from longtail.train.log import Log
 from longtail.train.optimizer import AdamW
 from longtail.train.plan import Plan
@@ -176,6 +176,15 @@ def test_the_learning_rate_rises_and_falls():
     assert factor(4, 10) == 1.0
     assert factor(9, 10) == pytest.approx(1 / 6)
     assert all(0 < linear(100)(step, 10) <= 1 for step in range(10))
+
+
+def test_along_a_cosine_the_learning_rate_falls_slowly_then_fast_then_slowly():
+    factor = cosine(2)
+    assert [factor(step, 10) for step in range(3)] == [0.5, 1.0, 1.0]
+    assert factor(6, 10) == pytest.approx(0.5)  # half-way from 2 to 10
+    assert factor(4, 10) == pytest.approx((1 + 2**-0.5) / 2)
+    assert factor(8, 10) == pytest.approx((1 - 2**-0.5) / 2)
+    assert factor(9, 10) > 0
 
 
 def test_timing_a_step_changes_nothing():

@@ -30,6 +30,7 @@ class Manifest:
         A: constant of the propensity model, or None: never defaulted.
         B: the other one; both are given or neither.
         encoding: of every text file of the folder.
+        one_way: whether no test pair is the way back of a training pair.
         graphs: the files of each graph by its name.
     """
 
@@ -39,6 +40,7 @@ class Manifest:
     A: float | None = None
     B: float | None = None
     encoding: str = "utf-8"
+    one_way: bool = False
     graphs: Mapping[str, GraphFiles] = field(default_factory=dict)
 
 
@@ -77,6 +79,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
         A=A,
         B=B,
         encoding=_encoding(path, _text(path, content, "encoding", "utf-8", report), report),
+        one_way=_flag(path, content, "one_way", report),
         graphs=_graphs(path, content["graphs"], report) if "graphs" in content else _found_graphs(folder, report),
     )
 
@@ -108,6 +111,14 @@ def _text(path: Path, content: dict[str, Any], key: str, default: str, report: R
     if not storable(value):
         report(BadInput(path, f'{STORABLE}, found {excerpt(value)} as "{key}"', remedy=MEND_TEXT))
         return default
+    return value
+
+
+def _flag(path: Path, content: dict[str, Any], key: str, report: Report) -> bool:
+    value = content.get(key, False)
+    if not isinstance(value, bool):
+        report(BadInput(path, f'expected true or false as "{key}", found {excerpt(value)}', remedy="write one of them"))
+        return False
     return value
 
 

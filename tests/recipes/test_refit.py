@@ -1,0 +1,82 @@
+"""Documents that were held out for the fusion are given back."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from longtail import recipes
+from longtail.errors import BadInput
+from longtail.stages.make_ensemble import ensemble
+from longtail.testing.planted import planted
+from longtail.train.fit import fit
+from longtail.train.log import Log
+from longtail.train.run import Run
+
+SMALL = {"batch": 256, "random_negatives": 32, "width": 8, "warmup": 5, "epochs": 1, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=200, test_documents=16, labels=64).dataset
+
+
+def test_a_refit_is_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
+    first = recipes.unidec(data, **SMALL)
+    whole = recipes.unidec(data, **SMALL, validation=0.0)
+    run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
+    refit = recipes.unidec(data, **SMALL, refit=True, out=run)
+    for kind in ("encoder", "classifier"):
+        np.testing.assert_array_equal(refit.vectors[kind], whole.vectors[kind])
+    assert refit.kinds == first.kinds
+    np.testing.assert_array_equal(refit.fusion.weights, first.fusion.weights)
+    np.testing.assert_array_equal(refit.fusion.frequency, np.asarray((data.train.targets > 0).sum(0)).ravel())
+    assert refit.fusion.frequency.sum() > first.fusion.frequency.sum()
+    # resumed from its stages it is the same, and its plan has both parts
+    assert not (tmp_path / "run" / "refit" / "model").exists()
+    (tmp_path / "run" / "model" / "labels.safetensors").unlink()
+    again = recipes.unidec(data, **SMALL, refit=True, out=tmp_path / "run")
+    np.testing.assert_array_equal(again.vectors["classifier"], refit.vectors["classifier"])
+    np.testing.assert_array_equal(again.fusion.frequency, refit.fusion.frequency)
+    lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
+    plan = next(line["plan"] for line in lines if "plan" in line)
+    assert [stage["stage"] for stage in plan["stages"]] == ["joint", "refit joint"]
+    assert plan["stages"][1]["rows"] == len(data.train) > plan["stages"][0]["rows"]
+
+
+def test_what_learns_no_fusion_is_trained_once(data, tmp_path):
+    run = Run(tmp_path / "run")
+    model = recipes.ngame(data, **SMALL, classifier_epochs=0, refit=True, out=run)
+    assert model.kinds == ("encoder",)
+    assert not (tmp_path / "run" / "refit").exists()
+
+
+def test_a_run_that_has_seen_its_held_out_documents_is_no_member_of_an_ensemble(data, tmp_path):
+    for name, refit in (("first", False), ("second", True)):
+        recipes.ngame(data, **SMALL, classifier_epochs=1, refit=refit, out=tmp_path / name)
+    with pytest.raises(BadInput, match="found one with refit"):
+        ensemble(data, tmp_path / "first", tmp_path / "second")
+
+
+def test_a_refit_that_was_stopped_goes_on(data, tmp_path, monkeypatch):
+    unbroken = recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True)
+    stages = []
+
+    def stopped(*given, stage, **others):
+        stages.append(stage)
+        if len(stages) == 4:  # the classifiers of the refit
+            raise KeyboardInterrupt
+        fit(*given, stage=stage, **others)
+
+    monkeypatch.setattr("longtail.train.run.fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True, out=tmp_path / "run")
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("stages/*.safetensors")}
+    assert len(kept) == 3
+    again = recipes.ngame(data, **SMALL, classifier_epochs=1, refit=True, out=tmp_path / "run")
+    assert all(path.stat().st_mtime_ns == time for path, time in kept.items())
+    assert stages == ["encoder", "classifiers"] * 4
+    np.testing.assert_array_equal(again.vectors["classifier"], unbroken.vectors["classifier"])
+    np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)
