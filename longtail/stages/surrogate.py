@@ -12,7 +12,8 @@ from torch import Tensor
 from longtail.batches.batch import Batch
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.sparse import csr, row_of_entry
+from longtail.data.filters import without
+from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.losses.base import Loss
@@ -40,10 +41,26 @@ class SurrogateOptions(ShortlistOptions):
 def surrogate_labels(split: Split, clusters: IntArray) -> Split:
     """The same documents with clusters of labels in place of labels; a cluster's target is the largest of its labels'.
 
+    A cluster that holds a filtered label of a document, and no true one, is filtered too: a document is near to what is
+    itself, so that its own cluster would be its hardest negative.
+
     Source: DeepXML (Dahiya et al., 2021), section 3, the surrogate task.
+
+    Args:
+        split: n documents and their labels out of L.
+        clusters: (L,) int64 in [0, K), the cluster of each label.
+
+    Returns:
+        n documents and their clusters out of K.
     """
-    targets, shape = split.targets, (len(split), int(clusters.max(initial=0)) + 1)
-    return Split(split.documents, csr(row_of_entry(targets), clusters[targets.indices], shape, targets.data))
+    shape = (len(split), int(clusters.max(initial=0)) + 1)
+
+    def of_clusters(pairs: CSR) -> CSR:
+        return csr(row_of_entry(pairs), clusters[pairs.indices], shape, pairs.data)
+
+    targets = of_clusters(split.targets)
+    filtered = None if split.filtered is None else without(of_clusters(split.filtered), targets)
+    return Split(split.documents, targets, filtered)
 
 
 def cluster_texts(labels: Texts, fields: Sequence[str], clusters: IntArray) -> Texts:

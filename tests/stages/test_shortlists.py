@@ -54,6 +54,16 @@ def test_a_surrogate_label_has_the_largest_target_of_its_labels() -> None:
     assert made.targets.toarray().tolist() == [[1, 0.5], [0, 0.125]]
 
 
+def test_a_cluster_with_a_filtered_label_and_no_true_one_is_filtered() -> None:
+    """Document 0 is label 1, whose cluster has label 0 of another one; document 1 is label 2, beside its true label."""
+    truth = split([[4], [3], []], 5, [[1], [2], [3, 4]])
+    made = surrogate_labels(truth, np.array([0, 0, 1, 1, 2]))
+    assert made.filtered is not None
+    assert made.filtered.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 1, 1]]
+    assert made.targets.toarray().tolist() == [[0, 0, 1], [0, 1, 0], [0, 0, 0]]
+    assert surrogate_labels(split([[4]], 5), np.array([0, 0, 1, 1, 2])).filtered is None
+
+
 def test_clusters_are_of_limited_size_and_the_seed_decides() -> None:
     labels = np.random.default_rng(0).normal(size=(37, 5)).astype(np.float32)
     made = clusters_of(run_of(1), labels, 3)
