@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import CSR, gather
+from longtail.data.split import Split
 from longtail.text.tokens import Tokens
-from longtail.topk import FloatArray, IntArray
+from longtail.topk import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,24 @@ class Batch:
             {name: anchors.to(device) for name, anchors in self.graphs.items()},
             None if self.links is None else self.links.to(device),
         )
+
+
+def pairs_in_pool(split: Split, rows: IntArray, label_ids: IntArray) -> tuple[FloatArray, BoolArray]:
+    """What is known of some documents and labels.
+
+    Args:
+        split: N documents and their labels out of L.
+        rows: (B,) int64 in [0, N).
+        label_ids: (P,) int64 in [0, L), ascending, each once.
+
+    Returns:
+        targets: (B, P) float32, 0 where a pair is not true.
+        mask: (B, P), False on filtered pairs.
+    """
+    mask = np.ones((len(rows), len(label_ids)), bool)
+    if split.filtered is not None:
+        mask = entries_in_pool(split.filtered, rows, label_ids) == 0
+    return entries_in_pool(split.targets, rows, label_ids), mask
 
 
 def entries_in_pool(matrix: CSR, rows: IntArray, label_ids: IntArray) -> FloatArray:

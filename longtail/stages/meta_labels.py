@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from longtail.batches.batch import Batch
+from longtail.batches.batch import Batch, pairs_in_pool
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
@@ -22,6 +22,7 @@ from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import due
 from longtail.stages.shortlists import with_one, wrong_labels_near
+from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import EncoderOptions, Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
@@ -79,7 +80,7 @@ def train_with_meta_labels(
     run, width = text.run, text.encoder.width + 1
     starts = (np.zeros((n, width), np.float32) for n in (int(clusters.max(initial=0)) + 1, len(clusters)))
     meta, free = (FreeVectors(start, normalised=False).to(run.device) for start in starts)
-    cluster_of = torch.from_numpy(clusters).to(run.device)
+    cluster_of, by_cluster = torch.from_numpy(clusters).to(run.device), surrogate_labels(split, clusters)
     mined = Mined(len(split), o.shortlist_negatives)
     pool = Pool(split.targets, positives, o.random_negatives, mined)
     batches = text.batches(split, Shuffled(len(split), o.batch, seed=o.seed), pool, encoded=label_texts)
@@ -89,14 +90,12 @@ def train_with_meta_labels(
         c = meta(ids)  # (C, D + 1)
         w = free(b.label_ids) + c[at].detach()  # (P, D + 1)
         found: dict[str, Tensor] = {}
-        if b.labels is None:
-            x = text.encoder(b.documents)  # (B, D)
-        else:
-            x, z = text.encode(b)  # (B, D), (P, D)
+        x, z = text.encode(b) if label_texts else (text.encoder(b.documents), None)  # (B, D), (P, D)
+        if z is not None:
             w = w + F.pad(z.detach() if detached else z, (0, 1))
             found["text"] = loss(x @ z.T, b.targets, b.mask)
         x = with_one(F.dropout(x, o.dropout))  # (B, D + 1)
-        found["meta"] = o.meta_weight * loss(x @ c.T, _largest(b.targets, at, ids), _largest(b.mask, at, ids))
+        found["meta"] = o.meta_weight * loss(x @ c.T, *_known(by_cluster, b.rows, ids))
         found["label"] = loss((x.detach() if detached else x) @ w.T, b.targets, b.mask)
         return found
 
@@ -120,16 +119,7 @@ def train_with_meta_labels(
     return vectors
 
 
-def _largest(entries: Tensor, at: Tensor, ids: Tensor) -> Tensor:
-    """The largest entry of the labels of each cluster.
-
-    Args:
-        entries: (B, P) of labels.
-        at: (P,) the place of each label's cluster.
-        ids: (C,) the clusters.
-
-    Returns:
-        (B, C).
-    """
-    found = entries.new_zeros(len(entries), len(ids))
-    return found.scatter_reduce_(1, at.expand(len(entries), -1), entries, "amax")
+def _known(split: Split, rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Targets and mask (B, C) of some rows and clusters, whichever labels of these are in a pool."""
+    targets, mask = pairs_in_pool(split, rows.cpu().numpy(), ids.cpu().numpy())
+    return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)

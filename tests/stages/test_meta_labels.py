@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,8 +11,10 @@ import torch
 from safetensors.numpy import load_file
 
 from longtail import recipes
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import csr_of_lists
 from longtail.losses.softmax import decoupled_softmax
-from longtail.stages.meta_labels import MetaLabelOptions, _largest, train_with_meta_labels
+from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.task import read_text
 from longtail.testing.planted import planted
 from longtail.train import fit as module
@@ -27,14 +30,6 @@ class Crash(Exception):
 @pytest.fixture(scope="module")
 def data():
     return planted(0, documents=400, labels=100).dataset
-
-
-def test_a_cluster_has_the_largest_target_of_its_labels_in_the_pool():
-    targets = torch.tensor([[0.25, 0.5, 1.0, 0.0], [0.0, 0.0, 0.0, 0.125]])
-    at = torch.tensor([1, 1, 0, 2])
-    assert _largest(targets, at, torch.arange(3)).tolist() == [[1.0, 0.5, 0.0], [0.0, 0.0, 0.125]]
-    seen = torch.tensor([[False, False, True, True], [True, False, False, True]])
-    assert _largest(seen, at, torch.arange(3)).tolist() == [[True, False, True], [False, True, True]]
 
 
 def together(data, *, label_texts=False, run=None, clusters=None, **options):
@@ -95,6 +90,26 @@ def test_a_label_is_its_text_its_cluster_and_what_is_its_own(data):
         assert np.abs(of_cluster).max() > 0
         assert (of_cluster == of_cluster[0]).all()
     assert len(np.unique(w[~unseen], axis=0)) == (~unseen).sum()
+
+
+def test_a_true_cluster_is_true_whichever_of_its_labels_is_in_the_pool(monkeypatch):
+    """Both documents draw one label of theirs: often the mate of another label of the other one's, in its cluster."""
+    lists = Dataset.from_texts(["red apple", "green pear"], [[0, 3], [1, 2]], ["apple", "pear", "plum", "quince"])
+    data = replace(lists, train=replace(lists.train, filtered=csr_of_lists([[1], [0]], 4)))
+    seen = []
+
+    def loss(scores, targets, mask):
+        seen.append((targets.tolist(), mask.tolist()))
+        return decoupled_softmax(scores, targets, mask)
+
+    o = MetaLabelOptions(width=16, max_length=8, detached_epochs=0, epochs=6, batch=2, random_negatives=0)
+    text = read_text(Run(), data, o)
+    train_with_meta_labels(text, data.train, np.array([0, 0, 1, 1]), loss, o, positives=1)
+    of_clusters = seen[::2]  # then the same of labels
+    both = [targets for targets, _ in of_clusters if len(targets[0]) == 2]
+    assert both
+    assert all(targets == [[1, 1], [1, 1]] for targets in both)
+    assert all(all(map(all, mask)) for _, mask in of_clusters)
 
 
 def test_pools_hold_labels_of_the_clusters_near_to_a_document(data, monkeypatch):
