@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
-from longtail.transforms.cooccurrence import related_labels, symmetric, walked_labels
+from longtail.transforms.cooccurrence import conditional, related_labels, symmetric, walked_labels
 
 Choose: TypeAlias = Literal["random", "tail"]
 Rows: TypeAlias = Literal["all", "surrogate", "sample"]
@@ -25,6 +26,7 @@ def gandalf(
     dataset: Dataset,
     *,
     seed: int,
+    prior: float = 0.0,
     threshold: float = 0.1,
     labels: int | None = None,
     choose: Choose = "random",
@@ -32,12 +34,13 @@ def gandalf(
 ) -> Dataset:
     """Label texts as training rows, with the labels that they occur with as soft targets. Thesis, eq. 1.4 to 1.6.
 
-    The row of label l has target G_lm / G_ll for label m, with G_lm the number of training documents that have both,
-    where that is above the threshold; so its target for l itself is 1.
+    The row of label l has target G_lm / (G_ll + c) for label m, with G_lm the number of training documents that have
+    both and c the prior count, where that is above the threshold; its target for l itself is 1.
 
     Args:
         dataset: N training documents and L labels.
         seed: of what is drawn.
+        prior: c, documents that each label is taken to have had by itself, besides those that it has; 0 in the thesis.
         threshold: delta, at least 0 and below 1.
         labels: how many labels become rows; all of them if left out.
         choose: where these are fewer than all: at random, or tail labels first. For the latter, labels are cut by
@@ -49,7 +52,8 @@ def gandalf(
     _check_threshold(threshold)
 
     def targets(chosen: IntArray) -> CSR:
-        return related_labels(dataset.train.targets, chosen, threshold=threshold)
+        strength = partial(conditional, prior=prior)
+        return related_labels(dataset.train.targets, chosen, threshold=threshold, strength=strength)
 
     return _with_label_rows(dataset, targets, labels, choose, rows, seed)
 
