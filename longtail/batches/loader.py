@@ -82,7 +82,8 @@ class Loader:
     def _batch(self, draw: Draw, epoch: int, step: int) -> Batch:
         generator = np.random.default_rng([self.seed, epoch, step, self.rank, 1])  # the 1 parts it from the samplers
         label_ids = np.union1d(self.pool(draw.rows, generator), draw.label_ids)
-        targets, mask = pairs_in_pool(self.split, draw.rows, label_ids)
+        places = self.pool.places(draw.rows, label_ids) if self.pool.own else None
+        targets, mask = pairs_in_pool(self.split, draw.rows, label_ids, places)
         graphs = {
             name: graph(draw.rows, label_ids, targets, np.random.default_rng([self.seed, epoch, step, self.rank, 3, i]))
             for i, (name, graph) in enumerate(self.graphs.items())
@@ -97,6 +98,7 @@ class Loader:
             labels=None if self.labels is None else self.labels(label_ids),
             targets=torch.from_numpy(targets),
             mask=torch.from_numpy(mask),
+            places=None if places is None else torch.from_numpy(places),
             graphs=graphs,
             links=links,
         )

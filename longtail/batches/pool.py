@@ -21,17 +21,22 @@ class Pool:
     A pool of no positives and nothing on top stands for every label: no (B, L) matrix is made of their targets, and
     the objective reads those of its documents as a list (`longtail.losses.full.targets`).
 
+    Where each document meets labels of its ``own`` alone, the pool is what any of them meets: its true labels, all or
+    as many as are drawn, and the whole of its list. This is the shortlist of Astec, DECAF, ECLARE and InceptionXML.
+
     Attributes:
         targets: (N, L) true pairs.
         positives: how many positives of each document are drawn, with replacement; None takes all of them.
         random: how many labels are drawn from all L, uniformly, on top.
         mined: draws hard negatives of the batch's documents, on top.
+        own: whether each document meets its own labels alone (`places`); none are drawn then but positives.
     """
 
     targets: CSR
     positives: int | None = 1
     random: int = 0
     mined: Mined | None = None
+    own: bool = False
 
     @property
     def every_label(self) -> bool:
@@ -40,11 +45,32 @@ class Pool:
 
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         """The pool of a batch: (P,) label ids, ascending, each once."""
-        extra = generator.integers(self.targets.shape[1], size=self.random)
+        extra = generator.integers(self.targets.shape[1], size=0 if self.own else self.random)
         parts = [self._positives(rows, generator), extra]
         if self.mined is not None:
-            parts.append(self.mined(rows, generator))
+            lists = self.mined.lists(rows)
+            parts.append(lists[lists >= 0] if self.own else self.mined(rows, generator))
         return np.unique(np.concatenate(parts)).astype(np.int64)
+
+    def places(self, rows: IntArray, label_ids: IntArray) -> IntArray:
+        """Where in a pool of its own labels each document finds them.
+
+        Args:
+            rows: (B,) documents.
+            label_ids: (P,) the pool, ascending.
+
+        Returns:
+            (B, S) int64, the labels that are true first, then those of the list; -1 where there are none.
+        """
+        if self.mined is None or not len(label_ids):
+            return np.zeros((len(rows), 0), np.int64)
+        positions, counts = gather(self.targets.indptr, rows)
+        true = np.full((len(rows), counts.max(initial=0)), -1, np.int64)
+        true[np.arange(true.shape[1]) < counts[:, None]] = self.targets.indices[positions]
+        ids = np.concatenate([true, self.mined.lists(rows)], axis=1)  # (B, S)
+        at = np.minimum(np.searchsorted(label_ids, ids), len(label_ids) - 1)
+        places: IntArray = np.where((ids >= 0) & (label_ids[at] == ids), at, -1)
+        return places
 
     def _positives(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         if self.positives is None:

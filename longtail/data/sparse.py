@@ -97,6 +97,28 @@ def holds(matrix: CSR, columns: IntArray) -> BoolArray:
     return np.isin(np.arange(len(columns))[:, None] * matrix.shape[1] + columns, keys) & (columns >= 0)
 
 
+def values_at(matrix: CSR, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Some entries of some rows.
+
+    Args:
+        matrix: (N, L), columns ascending in each row.
+        rows: (n,) int64 in [0, N).
+        columns: (n, C) int64, columns of each of the rows; below 0 for none.
+
+    Returns:
+        (n, C) float32, 0 where nothing is stored.
+    """
+    positions, counts = gather(matrix.indptr, rows)
+    found = np.zeros(columns.shape, np.float32)
+    if len(positions):
+        of_row = matrix.shape[1] * np.arange(len(rows))
+        keys, wanted = np.repeat(of_row, counts) + matrix.indices[positions], of_row[:, None] + columns
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        there = (keys[at] == wanted) & (columns >= 0)
+        found[there] = matrix.data[positions[at[there]]]
+    return found
+
+
 def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Positions of the entries of ``rows`` in the flat arrays of a ragged table.
 

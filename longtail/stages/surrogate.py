@@ -16,7 +16,8 @@ from longtail.data.filters import without
 from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.losses.base import Loss
+from longtail.losses import LOSSES, loss_named
+from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.base import encode_together
 from longtail.options import COUNT, POSITIVE, option
@@ -71,17 +72,19 @@ def cluster_texts(labels: Texts, fields: Sequence[str], clusters: IntArray) -> T
     return Texts.of([" ".join(texts) for texts in members])
 
 
-def train_surrogate(text: Text, split: Split, texts: Texts | None, loss: Loss, o: SurrogateOptions) -> None:
+def train_surrogate(text: Text, split: Split, texts: Texts | None, o: SurrogateOptions) -> None:
     """Train an encoder on surrogate labels, each with a vector and a bias of its own, which are not kept.
 
     Args:
         text: the encoder, and the tokens of the split's documents; its run keeps the stage ``surrogate``.
         split: from `surrogate_labels`.
         texts: of the K clusters, which are encoded and added to the vectors; None for vectors alone.
-        loss: of inner products of a unit vector and a free one.
         o: how.
     """
+    loss = loss_named(o.loss, temperature=o.temperature)
     start = np.zeros((split.targets.shape[1], text.encoder.width + 1), np.float32)
+    if LOSSES[o.loss].one_versus_all:
+        start[:, -1] = o.temperature * log_odds(split.targets)
     clusters = FreeVectors(start, normalised=False).to(text.run.device)
     pool = Pool(split.targets, positives=None, random=o.random_negatives)
     encoded = None if texts is None else text.tokens(texts, ("title",))

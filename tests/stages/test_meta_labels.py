@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.losses.softmax import decoupled_softmax
+from longtail.stages import meta_labels
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.task import read_text
 from longtail.testing.planted import planted
@@ -51,8 +51,7 @@ def together(data, *, label_texts=False, run=None, clusters=None, **options):
     o = MetaLabelOptions(**{**settings, **options})
     text = read_text(run or Run(), data, o)
     clusters = np.arange(len(data.labels)) // 4 if clusters is None else clusters
-    loss = partial(decoupled_softmax, temperature=0.1)
-    return text, train_with_meta_labels(text, data.train, clusters, loss, o, label_texts=label_texts)
+    return text, train_with_meta_labels(text, data.train, clusters, o, label_texts=label_texts)
 
 
 def steps(monkeypatch):
@@ -102,9 +101,10 @@ def test_a_true_cluster_is_true_whichever_of_its_labels_is_in_the_pool(monkeypat
         seen.append((targets.tolist(), mask.tolist()))
         return decoupled_softmax(scores, targets, mask)
 
+    monkeypatch.setattr(meta_labels, "loss_named", lambda *_, **__: loss)
     o = MetaLabelOptions(width=16, max_length=8, detached_epochs=0, epochs=6, batch=2, random_negatives=0)
     text = read_text(Run(), data, o)
-    train_with_meta_labels(text, data.train, np.array([0, 0, 1, 1]), loss, o, positives=1)
+    train_with_meta_labels(text, data.train, np.array([0, 0, 1, 1]), o, positives=1)
     of_clusters = seen[::2]  # then the same of labels
     both = [targets for targets, _ in of_clusters if len(targets[0]) == 2]
     assert both
