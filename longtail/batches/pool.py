@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from longtail.batches.negatives import Mined
-from longtail.data.sparse import CSR, gather
+from longtail.data.sparse import CSR, drawn_entries, gather
 from longtail.topk import IntArray
 
 
@@ -26,7 +26,7 @@ class Pool:
 
     Attributes:
         targets: (N, L) true pairs.
-        positives: how many positives of each document are drawn, with replacement; None takes all of them.
+        positives: how many positives of each document are drawn, by target and with replacement; None takes all.
         random: how many labels are drawn from all L, uniformly, on top.
         mined: draws hard negatives of the batch's documents, on top.
         own: whether each document meets its own labels alone (`places`); none are drawn then but positives.
@@ -76,9 +76,7 @@ class Pool:
         if self.positives is None:
             positions, _ = gather(self.targets.indptr, rows)
         else:
-            starts, ends = self.targets.indptr[rows], self.targets.indptr[rows + 1]
-            some = np.flatnonzero(ends > starts)
-            starts, counts = starts[some, None], (ends - starts)[some, None]
+            some = rows[self.targets.indptr[rows + 1] > self.targets.indptr[rows]]
             draws = generator.random((len(some), self.positives))
-            positions = (starts + (draws * counts).astype(np.int64)).ravel()  # (B * positives,)
+            positions = drawn_entries(self.targets, some, draws).ravel()  # (B * positives,)
         return np.asarray(self.targets.indices[positions], np.int64)

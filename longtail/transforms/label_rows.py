@@ -45,7 +45,7 @@ def gandalf(
         labels: how many labels become rows; all of them if left out.
         choose: where these are fewer than all: at random, or tail labels first. For the latter, labels are cut by
             frequency into five bins of equal volume, and a bin is used up at random before the next (thesis, section
-            1.5).
+            1.5); labels without a document, which have no volume, come last.
         rows: "all" has documents and label rows (the set G of the thesis, table 1.2); "surrogate" has label rows alone
             (Z); "sample" draws as many rows as there are documents from both (U(G, N)).
     """
@@ -155,4 +155,5 @@ def _chosen_labels(targets: CSR, count: int, choose: Choose, generator: np.rando
         order = np.argsort(frequency, kind="stable")
         volume = np.cumsum(frequency[order])
         bins[order] = np.ceil(_BINS * volume / max(int(volume[-1]), 1))
+        bins[frequency == 0] = _BINS + 1
     return np.sort(np.lexsort((lot, bins))[:count])

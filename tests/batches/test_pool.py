@@ -8,7 +8,7 @@ import pytest
 from longtail.batches.batch import pairs_in_pool
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
-from longtail.data.sparse import csr_of_lists
+from longtail.data.sparse import csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 
@@ -100,3 +100,13 @@ def test_targets_and_mask_of_own_labels_are_those_of_the_whole_pool() -> None:
         for j, place in enumerate(places[i]):
             assert targets[i, j] == (all_targets[i, place] if place >= 0 else 0)
             assert mask[i, j] == (place >= 0 and all_mask[i, place])
+
+
+def test_positives_are_drawn_by_their_targets() -> None:
+    rows, labels, targets = np.array([0, 0, 0, 2]), np.array([1, 4, 6, 3]), np.array([1, 0.25, 0.75, 0.1], np.float32)
+    pool = Pool(csr(rows, labels, (3, 9), targets), positives=1)
+    draws = [draw(pool, np.array([0]), seed)[0] for seed in range(4000)]
+    shares = np.bincount(draws, minlength=9) / 4000
+    np.testing.assert_allclose(shares[[1, 4, 6]], [0.5, 0.125, 0.375], atol=0.04)  # five deviations
+    assert draw(pool, np.array([1])) == []
+    assert draw(pool, np.array([2, 1])) == [3]

@@ -98,6 +98,19 @@ def test_tail_labels_come_first() -> None:
     assert drawn[0] != drawn[1]
 
 
+def test_labels_without_a_document_come_after_the_head() -> None:
+    data = Dataset.from_texts(["a", "b", "c"], [[0], [0], [0, 2]], [f"l{i}" for i in range(5)])
+    of_three = {tuple(_own(data, "one_hot:labels=3:choose=tail", seed)) for seed in range(20)}
+    assert all({0, 2} < set(labels) for labels in of_three)
+    assert len(of_three) == 3  # one of three labels without a document, at random
+    assert _own(data, "one_hot:labels=1:choose=tail", 0) == [2]
+
+
+def _own(data: Dataset, augment: str, seed: int) -> list[int]:
+    found: list[int] = augmented(data, augment, seed=seed).train.targets[3:].indices.tolist()
+    return found
+
+
 def test_more_labels_than_there_are_is_all_of_them(fruit: Dataset) -> None:
     assert len(augmented(fruit, "gandalf:labels=100", seed=0).train) == 9
 
