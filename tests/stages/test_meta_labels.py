@@ -13,6 +13,7 @@ from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.losses.softmax import decoupled_softmax
+from longtail.metrics.propensity import log_odds
 from longtail.stages import meta_labels
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.task import read_text
@@ -149,3 +150,23 @@ def test_a_run_that_was_stopped_ends_bit_equal(recipe, crash_at, data, tmp_path,
         for name, array in whole.items():
             np.testing.assert_array_equal(array, again[name])
     assert np.any(whole["mixed.running_mean"] != 0)
+
+
+def test_rows_meet_the_labels_of_their_own_clusters_and_random_ones_before(data, monkeypatch):
+    seen, plain = [], module.take_step
+
+    def step(objective, batch, optimizer, *, seed):
+        if seed:
+            seen.extend(((batch.places >= 0) & (batch.targets == 0)).sum(1).tolist())
+        return plain(objective, batch, optimizer, seed=seed)
+
+    monkeypatch.setattr(module, "take_step", step)
+    together(data, detached_epochs=1, epochs=1, own_shortlists=True, loss="binary_cross_entropy", cluster_size=4)
+    assert len(seen) == 2 * len(data.train)
+    assert all(0 < wrong <= 8 for wrong in seen)  # two clusters of four labels
+
+
+def test_under_binary_cross_entropy_a_label_starts_with_its_own_odds(data):
+    _, w = together(data, loss="binary_cross_entropy")
+    np.testing.assert_allclose(w[:, -1], 0.1 * log_odds(data.train.targets), rtol=1e-5)
+    assert np.abs(w[:, :-1]).max() == 0
