@@ -9,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longtail.data.sparse import CSR, gather
+from longtail.data.sparse import CSR, gather, values_at
+from longtail.data.split import Split
 from longtail.text.tokens import Tokens
-from longtail.topk import FloatArray, IntArray
+from longtail.topk import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,8 @@ class Batch:
             vectors of their own.
         targets: (B, P) float32 in [0, 1]: every true pair inside the pool, sampled or not.
         mask: (B, P) bool, False on filtered pairs: no reward and no penalty.
+        places: (B, S) int64 in [0, P): the labels of the pool that each document is scored against alone, and -1 where
+            there are fewer; targets and mask, False on these, are then (B, S). None where all share the whole pool.
         graphs: a pool of nodes for each metadata graph, by its name; empty where no graph is used.
         links: the nodes that documents are enriched with; None where they are not.
     """
@@ -95,6 +98,7 @@ class Batch:
     labels: Tokens | None
     targets: Tensor
     mask: Tensor
+    places: Tensor | None = None
     graphs: Mapping[str, Anchors] = field(default_factory=dict)
     links: Links | None = None
 
@@ -112,9 +116,37 @@ class Batch:
             None if self.labels is None else self.labels.to(device),
             self.targets.to(device),
             self.mask.to(device),
+            None if self.places is None else self.places.to(device),
             {name: anchors.to(device) for name, anchors in self.graphs.items()},
             None if self.links is None else self.links.to(device),
         )
+
+
+def pairs_in_pool(
+    split: Split, rows: IntArray, label_ids: IntArray, places: IntArray | None = None
+) -> tuple[FloatArray, BoolArray]:
+    """What is known of some documents and labels.
+
+    Args:
+        split: N documents and their labels out of L.
+        rows: (B,) int64 in [0, N).
+        label_ids: (P,) int64 in [0, L), ascending, each once.
+        places: (B, S) int64 in [-1, P), those of the labels that each document meets; all of them if left out.
+
+    Returns:
+        targets: (B, P), or (B, S), float32, 0 where a pair is not true.
+        mask: of the same shape, False on filtered pairs, and where there is no label.
+    """
+    if places is not None:
+        ids = np.where(places >= 0, label_ids[places], -1)
+        mask = places >= 0
+        if split.filtered is not None:
+            mask &= values_at(split.filtered, rows, ids) == 0
+        return values_at(split.targets, rows, ids), mask
+    mask = np.ones((len(rows), len(label_ids)), bool)
+    if split.filtered is not None:
+        mask = entries_in_pool(split.filtered, rows, label_ids) == 0
+    return entries_in_pool(split.targets, rows, label_ids), mask
 
 
 def entries_in_pool(matrix: CSR, rows: IntArray, label_ids: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from longtail.batches.batch import Batch, entries_in_pool
+from longtail.batches.batch import Batch, pairs_in_pool
 from longtail.batches.links import LinkedNodes
 from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
@@ -82,11 +82,8 @@ class Loader:
     def _batch(self, draw: Draw, epoch: int, step: int) -> Batch:
         generator = np.random.default_rng([self.seed, epoch, step, self.rank, 1])  # the 1 parts it from the samplers
         label_ids = np.union1d(self.pool(draw.rows, generator), draw.label_ids)
-        filtered = self.split.filtered
-        mask = np.ones((len(draw.rows), len(label_ids)), bool)
-        if filtered is not None:
-            mask = entries_in_pool(filtered, draw.rows, label_ids) == 0
-        targets = entries_in_pool(self.split.targets, draw.rows, label_ids)
+        places = self.pool.places(draw.rows, label_ids) if self.pool.own else None
+        targets, mask = pairs_in_pool(self.split, draw.rows, label_ids, places)
         graphs = {
             name: graph(draw.rows, label_ids, targets, np.random.default_rng([self.seed, epoch, step, self.rank, 3, i]))
             for i, (name, graph) in enumerate(self.graphs.items())
@@ -101,6 +98,7 @@ class Loader:
             labels=None if self.labels is None else self.labels(label_ids),
             targets=torch.from_numpy(targets),
             mask=torch.from_numpy(mask),
+            places=None if places is None else torch.from_numpy(places),
             graphs=graphs,
             links=links,
         )

@@ -34,6 +34,10 @@ class Mined:
         """
         self._ids = ids
 
+    def lists(self, rows: IntArray) -> IntArray:
+        """The whole lists of a batch, (B, H) label ids, -1 where a list is shorter."""
+        return self._ids[rows]
+
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         """The hard negatives of a batch, (at most B * eta,) label ids, in any order and with repeats."""
         lists = self._ids[rows]  # (B, H)

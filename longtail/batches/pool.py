@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from longtail.batches.negatives import Mined
-from longtail.data.sparse import CSR, gather
+from longtail.data.sparse import CSR, drawn_entries, gather
 from longtail.topk import IntArray
 
 
@@ -22,14 +22,18 @@ class Pool:
     A pool of no positives and nothing on top stands for every label: no (B, L) matrix is made of their targets, and
     the objective reads those of its documents as a list (`longtail.losses.full.targets`).
 
+    Where each document meets labels of its ``own`` alone, the pool is what any of them meets: its true labels, all or
+    as many as are drawn, and the whole of its list. This is the shortlist of Astec, DECAF, ECLARE and InceptionXML.
+
     Attributes:
         targets: (N, L) true pairs.
-        positives: how many positives of each document are drawn, with replacement; None takes all of them.
+        positives: how many positives of each document are drawn, by target and with replacement; None takes all.
         random: how many labels are drawn from all L, uniformly, on top.
         mined: draws hard negatives of the batch's documents, on top.
         size: the most labels of a pool (the thesis, section 2.3.2, whose code cuts and fills it). Positives come first,
             then hard negatives, then those positives that were not drawn, then labels at random; of each, what most
             documents of the batch ask for comes first. None takes whatever was drawn, and no more.
+        own: whether each document meets its own labels alone (`places`); none are drawn then but positives.
     """
 
     targets: CSR
@@ -37,6 +41,7 @@ class Pool:
     random: int = 0
     mined: Mined | None = None
     size: int | None = None
+    own: bool = False
 
     @property
     def every_label(self) -> bool:
@@ -45,9 +50,12 @@ class Pool:
 
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         """The pool of a batch: (P,) label ids, ascending, each once."""
-        extra = generator.integers(self.targets.shape[1], size=self.random)
+        extra = generator.integers(self.targets.shape[1], size=0 if self.own else self.random)
         positives = self._positives(rows, generator)
-        hard = np.zeros(0, np.int64) if self.mined is None else self.mined(rows, generator)
+        hard = np.zeros(0, np.int64)
+        if self.mined is not None:
+            lists = self.mined.lists(rows)
+            hard = lists[lists >= 0] if self.own else self.mined(rows, generator)
         if self.size is None:
             return np.unique(np.concatenate([positives, hard, extra])).astype(np.int64)
         return _first([positives, hard, self._every_positive(rows), extra], self.size)
@@ -56,14 +64,32 @@ class Pool:
         positions, _ = gather(self.targets.indptr, rows)
         return np.asarray(self.targets.indices[positions], np.int64)
 
+    def places(self, rows: IntArray, label_ids: IntArray) -> IntArray:
+        """Where in a pool of its own labels each document finds them.
+
+        Args:
+            rows: (B,) documents.
+            label_ids: (P,) the pool, ascending.
+
+        Returns:
+            (B, S) int64, the labels that are true first, then those of the list; -1 where there are none.
+        """
+        if self.mined is None or not len(label_ids):
+            return np.zeros((len(rows), 0), np.int64)
+        positions, counts = gather(self.targets.indptr, rows)
+        true = np.full((len(rows), counts.max(initial=0)), -1, np.int64)
+        true[np.arange(true.shape[1]) < counts[:, None]] = self.targets.indices[positions]
+        ids = np.concatenate([true, self.mined.lists(rows)], axis=1)  # (B, S)
+        at = np.minimum(np.searchsorted(label_ids, ids), len(label_ids) - 1)
+        places: IntArray = np.where((ids >= 0) & (label_ids[at] == ids), at, -1)
+        return places
+
     def _positives(self, rows: IntArray, generator: np.random.Generator) -> IntArray:
         if self.positives is None:
             return self._every_positive(rows)
-        starts, ends = self.targets.indptr[rows], self.targets.indptr[rows + 1]
-        some = np.flatnonzero(ends > starts)
-        starts, counts = starts[some, None], (ends - starts)[some, None]
+        some = rows[self.targets.indptr[rows + 1] > self.targets.indptr[rows]]
         draws = generator.random((len(some), self.positives))
-        positions = (starts + (draws * counts).astype(np.int64)).ravel()  # (B * positives,)
+        positions = drawn_entries(self.targets, some, draws).ravel()  # (B * positives,)
         return np.asarray(self.targets.indices[positions], np.int64)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, drawn_entries
 from longtail.errors import BadInput
 from longtail.topk import IntArray
 
@@ -114,8 +114,8 @@ class ByLabel:
     """Batches over labels (SiameseXML): every label once an epoch, each with one of its documents.
 
     Source: SiameseXML (Dahiya et al., 2021), section 4: with labels as the points of an epoch, rare labels are seen as
-    often as frequent ones. A document that two labels of a batch draw is in it once; a label without documents is left
-    out.
+    often as frequent ones. A label's document is drawn by target. A document that two labels of a batch draw is in it
+    once; a label without documents is left out.
 
     Args:
         targets: (N, L) true pairs.
@@ -124,9 +124,8 @@ class ByLabel:
     """
 
     def __init__(self, targets: CSR, size: int, *, seed: int) -> None:
-        by_label = targets.T.tocsr()
-        self._documents, self._offsets = by_label.indices.astype(np.int64), by_label.indptr.astype(np.int64)
-        self._labels = np.flatnonzero(np.diff(self._offsets)).astype(np.int64)
+        self._by_label = targets.T.tocsr()  # (L, N)
+        self._labels = np.flatnonzero(np.diff(self._by_label.indptr)).astype(np.int64)
         self._size, self._seed = size, seed
 
     def steps(self) -> int:
@@ -137,9 +136,8 @@ class ByLabel:
         """Every label that has a document once, in the order of (seed, epoch)."""
         generator = np.random.default_rng([self._seed, epoch])
         for labels in np.array_split(generator.permutation(self._labels), self.steps()):
-            starts, ends = self._offsets[labels], self._offsets[labels + 1]
-            drawn = self._documents[starts + (generator.random(len(labels)) * (ends - starts)).astype(np.int64)]
-            yield Draw(np.unique(drawn), labels)
+            drawn = drawn_entries(self._by_label, labels, generator.random((len(labels), 1)))
+            yield Draw(np.unique(self._by_label.indices[drawn]).astype(np.int64), labels)
 
 
 @dataclass(frozen=True, slots=True)

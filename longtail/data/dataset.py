@@ -203,16 +203,18 @@ class Dataset:
         return replace(self, train=train, graphs=graphs), held
 
     def with_rows(self, extra: Split) -> Dataset:
-        """The data set with more training rows behind its own; they have no edges in graphs and no filtered pairs."""
+        """The data set with more training rows behind its own; they have no edges in graphs."""
 
         def padded(matrix: CSR) -> CSR:
             return stacked([matrix, CSR((len(extra), matrix.shape[1]), dtype=np.float32)])
 
-        train = self.train
+        train, filtered = self.train, self.train.filtered
+        if filtered is not None:
+            filtered = padded(filtered) if extra.filtered is None else stacked([filtered, extra.filtered])
         rows = Split(
             train.documents.followed_by(extra.documents),
             stacked([train.targets, extra.targets]),
-            None if train.filtered is None else padded(train.filtered),
+            filtered,
         )
         return replace(self, train=rows, graphs=self._graphs(padded))
 

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from longtail.arrays import load_arrays, remade, save_arrays
 from longtail.errors import BadInput
-from longtail.topk import BoolArray, FloatArray, IntArray
+from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray
 
 CSR: TypeAlias = sparse.csr_array
 _ARRAYS = ("data", "indices", "indptr", "shape")  # of a saved matrix
@@ -95,6 +95,48 @@ def holds(matrix: CSR, columns: IntArray) -> BoolArray:
     """
     keys = row_of_entry(matrix) * matrix.shape[1] + matrix.indices
     return np.isin(np.arange(len(columns))[:, None] * matrix.shape[1] + columns, keys) & (columns >= 0)
+
+
+def drawn_entries(matrix: CSR, rows: IntArray, draws: Float64Array) -> IntArray:
+    """Entries of some rows, drawn in proportion to their values.
+
+    Args:
+        matrix: (R, C), no entry below 0.
+        rows: (n,) int64, rows that have an entry above 0.
+        draws: (n, k) random numbers in [0, 1), of which each draws an entry.
+
+    Returns:
+        (n, k) positions in the flat arrays of the matrix.
+    """
+    positions, counts = gather(matrix.indptr, rows)
+    ends = np.cumsum(matrix.data[positions], dtype=np.float64)  # (E,)
+    last = np.cumsum(counts) - 1
+    below = np.append(0, ends)[last + 1 - counts]
+    at = np.searchsorted(ends, (below + draws.T * (ends[last] - below)).T, side="right")
+    found: IntArray = positions[np.minimum(at, last[:, None])]
+    return found
+
+
+def values_at(matrix: CSR, rows: IntArray, columns: IntArray) -> FloatArray:
+    """Some entries of some rows.
+
+    Args:
+        matrix: (N, L), columns ascending in each row.
+        rows: (n,) int64 in [0, N).
+        columns: (n, C) int64, columns of each of the rows; below 0 for none.
+
+    Returns:
+        (n, C) float32, 0 where nothing is stored.
+    """
+    positions, counts = gather(matrix.indptr, rows)
+    found = np.zeros(columns.shape, np.float32)
+    if len(positions):
+        of_row = matrix.shape[1] * np.arange(len(rows))
+        keys, wanted = np.repeat(of_row, counts) + matrix.indices[positions], of_row[:, None] + columns
+        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+        there = (keys[at] == wanted) & (columns >= 0)
+        found[there] = matrix.data[positions[at[there]]]
+    return found
 
 
 def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:

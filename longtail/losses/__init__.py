@@ -30,6 +30,7 @@ LOSSES: dict[str, LossKind] = {
         binary_cross_entropy,
         "a yes-or-no question of each pair",
         partial(chunked.binary_cross_entropy, value_from=8),
+        one_versus_all=True,
     ),
     "probabilistic_contrastive": LossKind(
         probabilistic_contrastive, "a cosine is the logarithm of how probable a pair is (SiameseXML)"

@@ -26,8 +26,11 @@ class LossKind:
         about: one line of help.
         over_all_labels: its twin over every label, a function of (B, D) documents, the (L, D) table of all labels and
             `longtail.losses.full.targets.SparseTargets` (see `longtail.losses.full.chunked`); None if there is none.
+        one_versus_all: whether each pair is a question of its own, so that the level of a score counts and not only its
+            rank: classifiers then start from biases.
     """
 
     function: Callable[..., Tensor]
     about: str
     over_all_labels: Callable[..., Tensor] | None = None
+    one_versus_all: bool = False

@@ -47,11 +47,13 @@ def inverse_propensity(targets: CSR, A: float, B: float) -> Float64Array:
 def log_odds(targets: CSR) -> FloatArray:
     """The logarithm of the share of documents that have a label, (L,) float32: where a one-versus-all bias starts.
 
+    A soft target counts as what it is.
+
     A pool holds few of a label's negatives, and a label that no pool holds keeps its start. From 0, that start is the
     highest score of all.
 
     Args:
         targets: (N, L).
     """
-    shares: FloatArray = np.log((label_frequency(targets) + 0.5) / targets.shape[0]).astype(np.float32)
+    shares: FloatArray = np.log((targets.sum(0) + 0.5) / targets.shape[0]).astype(np.float32)
     return shares

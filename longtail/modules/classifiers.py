@@ -105,11 +105,11 @@ class Classifiers(nn.Module):
         super().__init__()
         self.table = Table(torch.zeros(labels, width + 1, dtype=dtype))
 
-    def start_from(self, text: FloatArray, bias: float) -> None:
-        """Start every label at the vector of its text, (L, D), and at the same bias."""
+    def start_from(self, text: FloatArray, bias: FloatArray) -> None:
+        """Start every label at the vector of its text, (L, D), and at its bias, (L,)."""
         for labels, rows in self.table.blocks():
             rows[:, :-1] = torch.from_numpy(text[labels])
-            rows[:, -1] = bias
+            rows[:, -1] = torch.from_numpy(bias[labels])
 
     def vectors(self, temperature: float = 1.0) -> FloatArray:
         """All label vectors, (L, D + 1) float32, the last column being the bias.

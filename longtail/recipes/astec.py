@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from longtail.data.dataset import Dataset
-from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import ASTEC
 from longtail.stages.recipe import recipe
@@ -22,14 +21,14 @@ def astec(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     and then by its classifier, which starts there. Departures and their measurements: docs/methods/astec.md.
     """
     task = read(run, dataset, o, validation=o.validation)
-    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
+    train, text = task.train, task.text
 
     z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)
     clusters = clusters_of(run, z, o.cluster_size)
-    train_surrogate(text, surrogate_labels(train, clusters), None, label_loss, o)
+    train_surrogate(text, surrogate_labels(train, clusters), None, o)
 
     x = text.embed(text.documents)  # (N, D)
     z = label_centroids(train.targets, x)  # (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.shortlist_cluster_size), o.beam)
-    w = train_on_shortlists(run, train, x, z, label_loss, near, task.dataset.train.targets, o)
+    w = train_on_shortlists(run, train, x, z, near, task.dataset.train.targets, o, o.loss, o.temperature)
     return task.model({"encoder": z, "classifier": w})

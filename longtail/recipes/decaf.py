@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from longtail.data.dataset import Dataset
-from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import DECAF
 from longtail.stages.recipe import recipe
@@ -23,14 +22,14 @@ def decaf(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     docs/methods/decaf.md.
     """
     task = read(run, dataset, o, validation=o.validation)
-    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
+    train, text = task.train, task.text
 
     z = unit_rows(text.embed(text.labels) + label_centroids(train.targets, text.embed(text.documents)))  # (L, D)
     clusters = clusters_of(run, z, o.cluster_size)
     texts = cluster_texts(dataset.labels, o.fields, clusters)
-    train_surrogate(text, surrogate_labels(train, clusters), texts, label_loss, o)
+    train_surrogate(text, surrogate_labels(train, clusters), texts, o)
 
     x, z = text.embed(text.documents), text.embed(text.labels)  # (N, D), (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.shortlist_cluster_size), o.beam)
-    w = train_on_shortlists(run, train, x, z, label_loss, near, task.dataset.train.targets, o)
+    w = train_on_shortlists(run, train, x, z, near, task.dataset.train.targets, o, o.loss, o.temperature)
     return task.model({"encoder": z, "classifier": w})

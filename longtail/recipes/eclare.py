@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from longtail.data.dataset import Dataset
-from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, option
 from longtail.recipes.papers import ECLARE
@@ -44,16 +43,16 @@ def eclare(run: Run, dataset: Dataset, o: Options) -> Bundle:
     rare labels borrow from frequent ones. Departures and their measurements: docs/methods/eclare.md.
     """
     task = read(run, dataset, o, validation=o.validation)
-    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
+    train, text = task.train, task.text
 
     targets = task.dataset.train.targets
     graph = run.once("walk of labels", partial(label_walk, targets, keep=o.neighbours))  # (L, L)
     z = unit_rows(text.embed(text.labels) + label_centroids(train.targets, text.embed(text.documents)))  # (L, D)
     clusters = clusters_of(run, with_neighbours(graph, z), o.cluster_size)
     texts = cluster_texts(dataset.labels, o.fields, clusters)
-    train_surrogate(text, surrogate_labels(train, clusters), texts, label_loss, o)
+    train_surrogate(text, surrogate_labels(train, clusters), texts, o)
 
     x, z = text.embed(text.documents), with_neighbours(graph, text.embed(text.labels))  # (N, D), (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.shortlist_cluster_size), o.beam)
-    w = train_on_shortlists(run, train, x, z, label_loss, near, targets, o)
+    w = train_on_shortlists(run, train, x, z, near, targets, o, o.loss, o.temperature)
     return task.model({"encoder": z, "classifier": w})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from longtail.data.dataset import Dataset
-from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import INCEPTIONXML
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
@@ -32,10 +31,10 @@ def inceptionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     hold it. Departures and their measurements: docs/methods/inceptionxml.md.
     """
     task = read(run, dataset, o, validation=o.validation)
-    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
+    train, text = task.train, task.text
 
     words = replace(o, encoder="bag", width=256, static_vectors=None)
     bag = run.once("bag", lambda: read_text(run, task.rows, words))
     z = label_centroids(train.targets, bag.embed(bag.documents))  # (L, D)
-    w = train_with_meta_labels(text, train, clusters_of(run, z, o.cluster_size), label_loss, o)
+    w = train_with_meta_labels(text, train, clusters_of(run, z, o.cluster_size), o)
     return task.model({"encoder": label_centroids(train.targets, text.embed(text.documents)), "classifier": w})

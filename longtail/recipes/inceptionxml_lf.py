@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from longtail.data.dataset import Dataset
-from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import NATURAL, option
 from longtail.recipes.papers import INCEPTIONXML_LF
@@ -43,7 +42,7 @@ def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Departures and their measurements: docs/methods/inceptionxml_lf.md.
     """
     task = read(run, dataset, o, validation=o.validation)
-    train, text, label_loss = task.train, task.text, loss_named(o.loss, temperature=o.temperature)
+    train, text = task.train, task.text
 
     words = replace(o, encoder="bag", width=256, static_vectors=None)
     bag = run.once("bag", lambda: read_text(run, task.rows, words))
@@ -51,5 +50,5 @@ def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     if o.neighbours:
         z = with_neighbours(label_walk(task.dataset.train.targets, keep=o.neighbours), z)
     clusters = clusters_of(run, z, o.cluster_size)
-    w = train_with_meta_labels(text, train, clusters, label_loss, o, label_texts=True, positives=1)
+    w = train_with_meta_labels(text, train, clusters, o, label_texts=True, positives=1)
     return task.model({"encoder": text.embed(text.labels), "classifier": w})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
@@ -19,6 +20,7 @@ from longtail.model import Bundle
 from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
 from longtail.recipes.papers import RENEE
+from longtail.stages.biases import some_rows, start_biases
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
@@ -42,14 +44,21 @@ class Options(EncoderOptions, FusionOptions):
         "inverse",
         within=POSITIVE,
     )
-    bias: float = option(-14.0, "where the bias of each classifier starts, in logits", within=Range())
+    bias: float | None = option(
+        None,
+        "where the bias of each classifier starts, in logits; where its label is expected as often as documents have "
+        "it if left out",
+        within=Range(),
+    )
     dropout: float = option(
         0.5, "share of a document vector's numbers that are dropped in a step of the classifiers", within=BELOW_ONE
     )
     slowdown: float = option(
         0.4, "learning-rate multiplier of the encoder beside the classifiers, on that of the start", within=NATURAL
     )
-    classifier_learning_rate: float = option(0.5, "of the classifiers, which are trained by SGD", within=NATURAL)
+    classifier_learning_rate: float = option(
+        1e-3, "of the classifiers, which are trained by SGD on the sum over the documents of a batch", within=NATURAL
+    )
     momentum: float = option(0.0, "of the classifiers; 0 saves the memory of a second table", within=BELOW_ONE)
     weight_decay: float = option(0.0, "of the classifiers", within=NATURAL)
     bfloat16: bool = option(False, "keep the classifiers in half the memory, and round their steps by chance")
@@ -71,7 +80,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     classifiers = Classifiers(L, text.encoder.width, dtype=dtype).to(run.device)
     optimizer = adamw((text.encoder, o.slowdown * rate))
     settings = {"momentum": o.momentum, "weight_decay": o.weight_decay}
-    update = SGDInBackward(optimizer, classifiers.table, o.classifier_learning_rate, **settings)
+    update = SGDInBackward(optimizer, classifiers.table, o.batch * o.classifier_learning_rate, **settings)
     over_all_labels = full_loss_named(o.loss, temperature=o.temperature)
 
     def beginning(b: Batch) -> dict[str, Tensor]:
@@ -88,7 +97,11 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     start, trained = adamw((text.encoder, rate)), {"encoder": text.encoder}
     run.train("start", beginning, batches, start, trained, epochs=o.start_epochs, warmup=o.warmup)
 
-    classifiers.start_from(text.embed(text.labels), o.bias)
+    z, some = text.embed(text.labels), some_rows(train)  # (L, D)
+    bias = np.full(L, o.bias or 0.0, np.float32)
+    if o.bias is None:
+        bias = start_biases(run, train, some, text.embed(text.documents.take(some)), z, o.temperature)
+    classifiers.start_from(z, bias)
     batches = text.batches(train, sampler, Pool(train.targets, positives=0), encoded=False)
     run.train(
         "joint",

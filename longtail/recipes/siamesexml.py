@@ -43,7 +43,6 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     batches = text.batches(train, ByLabel(train.targets, o.batch, seed=o.seed), pool)
     optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
-    label_loss = loss_named(o.classifier_loss, temperature=o.classifier_temperature)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         x, z = text.encode(b)  # (B, D), (P, D)
@@ -53,5 +52,6 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     x, z = text.embed(text.documents), text.embed(text.labels)  # (N, D), (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.cluster_size), o.beam)
-    w = train_on_shortlists(run, train, x, z, label_loss, near, task.dataset.train.targets, o)
+    related = task.dataset.train.targets
+    w = train_on_shortlists(run, train, x, z, near, related, o, o.classifier_loss, o.classifier_temperature)
     return task.model({"encoder": z, "classifier": w})

@@ -11,20 +11,25 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from longtail.batches.batch import Batch
+from longtail.batches.batch import Batch, pairs_in_pool
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
+from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
-from longtail.losses.base import Loss
+from longtail.losses import LOSSES, loss_named
+from longtail.losses.own import inner_products
+from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import FusionOptions
-from longtail.stages.refresh import due
+from longtail.stages.refresh import due, known
 from longtail.stages.shortlists import with_one, wrong_labels_near
+from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import EncoderOptions, Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
+from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +44,11 @@ class MetaLabelOptions(EncoderOptions, FusionOptions):
     temperature: float = option(0.1, "of the loss", within=POSITIVE)
     meta_weight: float = option(1.0, "of the task of clusters; that of labels has 1", within=NATURAL)
     beam: int = option(8, "clusters with the highest scores for a row, whose labels are its shortlist", within=COUNT)
+    own_shortlists: bool = option(
+        False,
+        "score each row against its true labels and the whole of its own shortlist, and not against a pool that rows "
+        "share; random_negatives and shortlist_negatives then have no part in it",
+    )
     shortlist_negatives: int = option(2, "labels of its shortlist that each row draws into a pool", within=NATURAL)
     refresh_every: int = option(2, "epochs between two shortlists", within=COUNT)
     classifier_learning_rate: float = option(1e-2, "of the vectors of clusters and labels", within=NATURAL)
@@ -52,7 +62,6 @@ def train_with_meta_labels(
     text: Text,
     split: Split,
     clusters: IntArray,
-    loss: Loss,
     o: MetaLabelOptions,
     *,
     label_texts: bool = False,
@@ -68,7 +77,6 @@ def train_with_meta_labels(
         text: the encoder, and tokens of the split's documents and of labels; its run keeps ``detached`` and ``joint``.
         split: N training rows.
         clusters: (L,) int64, the cluster of each label.
-        loss: of inner products of a unit vector and a free one.
         o: how.
         label_texts: add the embedding of a label's text to its vector, and train it.
         positives: how many labels of each row its pool holds; None for all.
@@ -76,12 +84,13 @@ def train_with_meta_labels(
     Returns:
         (L, D + 1) float32, the last column being the bias.
     """
-    run, width = text.run, text.encoder.width + 1
-    starts = (np.zeros((n, width), np.float32) for n in (int(clusters.max(initial=0)) + 1, len(clusters)))
-    meta, free = (FreeVectors(start, normalised=False).to(run.device) for start in starts)
-    cluster_of = torch.from_numpy(clusters).to(run.device)
+    run, loss = text.run, loss_named(o.loss, temperature=o.temperature)
+    cluster_of, by_cluster = torch.from_numpy(clusters).to(run.device), surrogate_labels(split, clusters)
+    meta, free = _vectors(text, by_cluster.targets, split.targets, clusters, o)
     mined = Mined(len(split), o.shortlist_negatives)
-    pool = Pool(split.targets, positives, o.random_negatives, mined)
+    if o.own_shortlists:
+        mined.renew(_at_random(run, split, len(clusters), o.beam * o.cluster_size))
+    pool = Pool(split.targets, positives, o.random_negatives, mined, own=o.own_shortlists)
     batches = text.batches(split, Shuffled(len(split), o.batch, seed=o.seed), pool, encoded=label_texts)
 
     def terms(b: Batch, *, detached: bool) -> dict[str, Tensor]:
@@ -89,19 +98,20 @@ def train_with_meta_labels(
         c = meta(ids)  # (C, D + 1)
         w = free(b.label_ids) + c[at].detach()  # (P, D + 1)
         found: dict[str, Tensor] = {}
-        if b.labels is None:
-            x = text.encoder(b.documents)  # (B, D)
-        else:
-            x, z = text.encode(b)  # (B, D), (P, D)
+        x, z = text.encode(b) if label_texts else (text.encoder(b.documents), None)  # (B, D), (P, D)
+        if z is not None:
+            levels = w[:, -1:].detach() * LOSSES[o.loss].one_versus_all  # (P, 1)
             w = w + F.pad(z.detach() if detached else z, (0, 1))
-            found["text"] = loss(x @ z.T, b.targets, b.mask)
+            by_text = inner_products(with_one(x), torch.cat([z, levels], 1), b.places)  # (B, P) or (B, S)
+            found["text"] = loss(by_text, b.targets, b.mask)
         x = with_one(F.dropout(x, o.dropout))  # (B, D + 1)
-        found["meta"] = o.meta_weight * loss(x @ c.T, _largest(b.targets, at, ids), _largest(b.mask, at, ids))
-        found["label"] = loss((x.detach() if detached else x) @ w.T, b.targets, b.mask)
+        found["meta"] = o.meta_weight * loss(x @ c.T, *_known(by_cluster, b.rows, ids))
+        scores = inner_products(x.detach() if detached else x, w, b.places)  # (B, P) or (B, S)
+        found["label"] = loss(scores, b.targets, b.mask)
         return found
 
     def shortlist(epoch: int) -> None:
-        if o.shortlist_negatives and due(epoch, 0, o.refresh_every):
+        if (o.shortlist_negatives or o.own_shortlists) and due(epoch, 0, o.refresh_every):
             x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
             mined.renew(wrong_labels_near(run, split, x, meta.table.export(), clusters, o.beam))
 
@@ -120,16 +130,29 @@ def train_with_meta_labels(
     return vectors
 
 
-def _largest(entries: Tensor, at: Tensor, ids: Tensor) -> Tensor:
-    """The largest entry of the labels of each cluster.
+def _vectors(
+    text: Text, of_clusters: CSR, of_labels: CSR, clusters: IntArray, o: MetaLabelOptions
+) -> tuple[FreeVectors, FreeVectors]:
+    """The vectors of clusters and labels, with biases: they start at zero.
 
-    Args:
-        entries: (B, P) of labels.
-        at: (P,) the place of each label's cluster.
-        ids: (C,) the clusters.
-
-    Returns:
-        (B, C).
+    For one-versus-all losses the biases start where a label, on top of its cluster, has the odds of its own.
     """
-    found = entries.new_zeros(len(entries), len(ids))
-    return found.scatter_reduce_(1, at.expand(len(entries), -1), entries, "amax")
+    starts = [np.zeros((targets.shape[1], text.encoder.width + 1), np.float32) for targets in (of_clusters, of_labels)]
+    if LOSSES[o.loss].one_versus_all:
+        odds = log_odds(of_clusters)
+        starts[0][:, -1] = o.temperature * odds
+        starts[1][:, -1] = o.temperature * (log_odds(of_labels) - odds[clusters])
+    meta, free = (FreeVectors(start, normalised=False).to(text.run.device) for start in starts)
+    return meta, free
+
+
+def _at_random(run: Run, split: Split, labels: int, length: int) -> IntArray:
+    """(N, length) wrong labels: the shortlists of clusters that cannot be told apart yet."""
+    ids = np.random.default_rng([run.seed, 0, 0, 0, 6]).integers(labels, size=(len(split), length))
+    return np.where(holds(known(split), ids), -1, ids)
+
+
+def _known(split: Split, rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Targets and mask (B, C) of some rows and clusters, whichever labels of these are in a pool."""
+    targets, mask = pairs_in_pool(split, rows.cpu().numpy(), ids.cpu().numpy())
+    return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)

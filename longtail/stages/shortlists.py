@@ -16,10 +16,12 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.sparse import CSR, csr, holds
 from longtail.data.split import Split
-from longtail.losses.base import Loss
+from longtail.losses import LOSSES, loss_named
 from longtail.losses.glas import glas
+from longtail.losses.own import inner_products
 from longtail.modules.classifiers import ResidualVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, option
+from longtail.stages.biases import some_rows, start_biases
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import known
 from longtail.stages.task import EncoderOptions, vector_source
@@ -37,6 +39,11 @@ class ShortlistOptions(EncoderOptions, FusionOptions):
     cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
     beam: int = option(8, "clusters of labels near to a row whose labels are its shortlist", within=COUNT)
     shortlist_negatives: int = option(4, "labels of its shortlist that each row draws into a pool", within=NATURAL)
+    own_shortlists: bool = option(
+        False,
+        "score each row against its true labels and the whole of its own shortlist, and not against a pool that rows "
+        "share; random_negatives and shortlist_negatives then have no part in it",
+    )
     classifier_epochs: int = option(6, "of the classifiers, passes over the training rows", within=NATURAL)
     classifier_learning_rate: float = option(3e-3, "of the classifiers, also of those of clusters", within=NATURAL)
     dropout: float = option(0.3, "share of a row vector's numbers that are dropped in a step", within=BELOW_ONE)
@@ -139,10 +146,11 @@ def train_on_shortlists(
     split: Split,
     documents: FloatArray,
     base: FloatArray,
-    loss: Loss,
     near: IntArray,
     related: CSR,
     o: ShortlistOptions,
+    loss: str,
+    temperature: float,
 ) -> FloatArray:
     """Train one classifier a label on a frozen encoder: a given vector, plus a free one, and a bias.
 
@@ -150,21 +158,24 @@ def train_on_shortlists(
         run: keeps the stage ``extreme``.
         split: N training rows.
         documents: (N, D) their vectors under the frozen encoder.
-        base: (L, D) where the classifiers start.
-        loss: of inner products of a unit vector and a classifier.
+        base: (L, D) where the classifiers start; for one-versus-all losses, with the biases of `start_biases`.
         near: (N, H) wrong labels near to each row, from `shortlists`.
         related: (N', L) label matrix of the original documents, for the GLaS regulariser.
         o: how.
+        loss: the name of a loss of inner products of a unit vector and a classifier.
+        temperature: of the loss.
 
     Returns:
         (L, D + 1) float32, the last column being the bias.
     """
-    L = len(base)
-    classifiers = ResidualVectors(*base.shape).to(run.device)
+    L, over, some, bias = len(base), loss_named(loss, temperature=temperature), some_rows(split), None
+    if LOSSES[loss].one_versus_all:
+        bias = temperature * start_biases(run, split, some, documents[some], base, temperature)
+    classifiers = ResidualVectors(*base.shape, bias=bias).to(run.device)
     start = torch.from_numpy(base).to(run.device)
     mined = Mined(len(split), o.shortlist_negatives)
     mined.renew(near)
-    pool = Pool(split.targets, None, o.random_negatives, mined)
+    pool = Pool(split.targets, None, o.random_negatives, mined, own=o.own_shortlists)
     batches = Loader(split, Shuffled(len(split), o.batch, seed=o.seed), pool, vector_source(documents), None, o.seed)
     optimizer = adamw((classifiers, o.classifier_learning_rate))
     S = related_labels(related, np.arange(L), threshold=0.0, strength=symmetric) if o.glas_weight else None
@@ -172,8 +183,8 @@ def train_on_shortlists(
     def objective(b: Batch) -> dict[str, Tensor]:
         assert isinstance(b.documents, VectorTokens)
         w = classifiers(b.label_ids, start[b.label_ids])  # (P, D + 1)
-        scores = with_one(F.dropout(b.documents.values, o.dropout)) @ w.T  # (B, P)
-        terms = {"classifier": loss(scores, b.targets, b.mask)}
+        x = with_one(F.dropout(b.documents.values, o.dropout))  # (B, D + 1)
+        terms = {"classifier": over(inner_products(x, w, b.places), b.targets, b.mask)}
         if S is not None:
             ids = b.label_ids.cpu().numpy()
             alike = torch.from_numpy(entries_in_pool(S, ids, ids)).to(run.device)  # (P, P)

@@ -12,10 +12,12 @@ from torch import Tensor
 from longtail.batches.batch import Batch
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.sparse import csr, row_of_entry
+from longtail.data.filters import without
+from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.losses.base import Loss
+from longtail.losses import LOSSES, loss_named
+from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.base import encode_together
 from longtail.options import COUNT, POSITIVE, option
@@ -40,10 +42,26 @@ class SurrogateOptions(ShortlistOptions):
 def surrogate_labels(split: Split, clusters: IntArray) -> Split:
     """The same documents with clusters of labels in place of labels; a cluster's target is the largest of its labels'.
 
+    A cluster that holds a filtered label of a document, and no true one, is filtered too: a document is near to what is
+    itself, so that its own cluster would be its hardest negative.
+
     Source: DeepXML (Dahiya et al., 2021), section 3, the surrogate task.
+
+    Args:
+        split: n documents and their labels out of L.
+        clusters: (L,) int64 in [0, K), the cluster of each label.
+
+    Returns:
+        n documents and their clusters out of K.
     """
-    targets, shape = split.targets, (len(split), int(clusters.max(initial=0)) + 1)
-    return Split(split.documents, csr(row_of_entry(targets), clusters[targets.indices], shape, targets.data))
+    shape = (len(split), int(clusters.max(initial=0)) + 1)
+
+    def of_clusters(pairs: CSR) -> CSR:
+        return csr(row_of_entry(pairs), clusters[pairs.indices], shape, pairs.data)
+
+    targets = of_clusters(split.targets)
+    filtered = None if split.filtered is None else without(of_clusters(split.filtered), targets)
+    return Split(split.documents, targets, filtered)
 
 
 def cluster_texts(labels: Texts, fields: Sequence[str], clusters: IntArray) -> Texts:
@@ -54,17 +72,19 @@ def cluster_texts(labels: Texts, fields: Sequence[str], clusters: IntArray) -> T
     return Texts.of([" ".join(texts) for texts in members])
 
 
-def train_surrogate(text: Text, split: Split, texts: Texts | None, loss: Loss, o: SurrogateOptions) -> None:
+def train_surrogate(text: Text, split: Split, texts: Texts | None, o: SurrogateOptions) -> None:
     """Train an encoder on surrogate labels, each with a vector and a bias of its own, which are not kept.
 
     Args:
         text: the encoder, and the tokens of the split's documents; its run keeps the stage ``surrogate``.
         split: from `surrogate_labels`.
         texts: of the K clusters, which are encoded and added to the vectors; None for vectors alone.
-        loss: of inner products of a unit vector and a free one.
         o: how.
     """
+    loss = loss_named(o.loss, temperature=o.temperature)
     start = np.zeros((split.targets.shape[1], text.encoder.width + 1), np.float32)
+    if LOSSES[o.loss].one_versus_all:
+        start[:, -1] = o.temperature * log_odds(split.targets)
     clusters = FreeVectors(start, normalised=False).to(text.run.device)
     pool = Pool(split.targets, positives=None, random=o.random_negatives)
     encoded = None if texts is None else text.tokens(texts, ("title",))

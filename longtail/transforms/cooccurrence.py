@@ -15,9 +15,15 @@ Strength: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 """Counts G_lm of pairs of labels, and the frequencies G_ll and G_mm of their two sides -> a number in [0, 1]."""
 
 
-def conditional(together: FloatArray, own: FloatArray, _other: FloatArray) -> FloatArray:
-    """G_lm / G_ll: how probable is label m where label l is. Thesis, eq. 1.5."""
-    return together / own
+def conditional(together: FloatArray, own: FloatArray, _other: FloatArray, *, prior: float = 0.0) -> FloatArray:
+    """G_lm / (G_ll + c): how probable is label m where label l is. Thesis, eq. 1.5, which has no c.
+
+    Without one, a label that one document has comes with every other label of that document for certain. The prior
+    count c is of documents that have l alone; c = z^2 gives the lower end of Wilson's interval of z standard
+    deviations for a pair that was never seen apart.
+    """
+    shares: FloatArray = together / (own + np.float32(prior))
+    return shares
 
 
 def symmetric(together: FloatArray, own: FloatArray, other: FloatArray) -> FloatArray:
@@ -30,7 +36,8 @@ def related_labels(targets: CSR, labels: IntArray, *, threshold: float, strength
     """How strongly labels are related to all labels, by the documents that they share.
 
     With G_lm the number of documents that have both l and m, the entry of (l, m) is the strength where that is above
-    the threshold, and absent elsewhere. A label is related to itself by 1, also where no document has it.
+    the threshold, and absent elsewhere. A label is related to itself by 1, whatever the strength says, also where no
+    document has it.
 
     The rows are made in blocks, so that the memory is that of the result and of two copies of the label matrix: G
     itself, with its many small entries, is never held.
@@ -53,10 +60,9 @@ def related_labels(targets: CSR, labels: IntArray, *, threshold: float, strength
         counts = by_label[chosen] @ ones  # (n', L)
         row = row_of_entry(counts)
         values = strength(counts.data, frequency[chosen][row], frequency[counts.indices])
-        kept = values > threshold
-        alone = np.flatnonzero(frequency[chosen] == 0)
-        rows, columns = np.append(row[kept], alone), np.append(counts.indices[kept], chosen[alone])
-        values = np.append(values[kept], np.ones(len(alone), np.float32))
+        kept = (values > threshold) & (counts.indices != chosen[row])
+        rows, columns = np.append(row[kept], np.arange(len(chosen))), np.append(counts.indices[kept], chosen)
+        values = np.append(values[kept], np.ones(len(chosen), np.float32))
         parts.append(csr(rows, columns, (len(chosen), targets.shape[1]), values))
     return stacked(parts)
 

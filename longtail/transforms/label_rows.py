@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
-from longtail.transforms.cooccurrence import related_labels, symmetric, walked_labels
+from longtail.transforms.cooccurrence import conditional, related_labels, symmetric, walked_labels
 
 Choose: TypeAlias = Literal["random", "tail"]
 Rows: TypeAlias = Literal["all", "surrogate", "sample"]
@@ -25,6 +26,7 @@ def gandalf(
     dataset: Dataset,
     *,
     seed: int,
+    prior: float = 0.0,
     threshold: float = 0.1,
     labels: int | None = None,
     choose: Choose = "random",
@@ -32,24 +34,26 @@ def gandalf(
 ) -> Dataset:
     """Label texts as training rows, with the labels that they occur with as soft targets. Thesis, eq. 1.4 to 1.6.
 
-    The row of label l has target G_lm / G_ll for label m, with G_lm the number of training documents that have both,
-    where that is above the threshold; so its target for l itself is 1.
+    The row of label l has target G_lm / (G_ll + c) for label m, with G_lm the number of training documents that have
+    both and c the prior count, where that is above the threshold; its target for l itself is 1.
 
     Args:
         dataset: N training documents and L labels.
         seed: of what is drawn.
+        prior: c, documents that each label is taken to have had by itself, besides those that it has; 0 in the thesis.
         threshold: delta, at least 0 and below 1.
         labels: how many labels become rows; all of them if left out.
         choose: where these are fewer than all: at random, or tail labels first. For the latter, labels are cut by
             frequency into five bins of equal volume, and a bin is used up at random before the next (thesis, section
-            1.5).
+            1.5); labels without a document, which have no volume, come last.
         rows: "all" has documents and label rows (the set G of the thesis, table 1.2); "surrogate" has label rows alone
             (Z); "sample" draws as many rows as there are documents from both (U(G, N)).
     """
     _check_threshold(threshold)
 
     def targets(chosen: IntArray) -> CSR:
-        return related_labels(dataset.train.targets, chosen, threshold=threshold)
+        strength = partial(conditional, prior=prior)
+        return related_labels(dataset.train.targets, chosen, threshold=threshold, strength=strength)
 
     return _with_label_rows(dataset, targets, labels, choose, rows, seed)
 
@@ -151,4 +155,5 @@ def _chosen_labels(targets: CSR, count: int, choose: Choose, generator: np.rando
         order = np.argsort(frequency, kind="stable")
         volume = np.cumsum(frequency[order])
         bins[order] = np.ceil(_BINS * volume / max(int(volume[-1]), 1))
+        bins[frequency == 0] = _BINS + 1
     return np.sort(np.lexsort((lot, bins))[:count])

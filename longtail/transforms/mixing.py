@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
@@ -59,7 +60,7 @@ def label_mixup(dataset: Dataset, *, seed: int, alpha: float = 0.4) -> Dataset:
 
 
 def synonyms(dataset: Dataset, *, seed: int, share: float = 0.3, similarity: float = 0.6) -> Dataset:
-    """For each document a row in which some words are replaced by near words; its labels stay.
+    """For each document a row in which some words are replaced by near words; its labels and filtered pairs stay.
 
     The thesis picks synonyms by the similarity of BERT's vectors. Here they come from the data set itself, without
     anything to download: see `near_words`.
@@ -83,7 +84,7 @@ def synonyms(dataset: Dataset, *, seed: int, share: float = 0.3, similarity: flo
         )
 
     fields = {name: Strings.of(map(said_otherwise, column)) for name, column in documents.fields.items()}
-    rows = Split(Texts(Strings.of([""] * len(documents)), fields), dataset.train.targets)
+    rows = replace(dataset.train, documents=Texts(Strings.of([""] * len(documents)), fields))
     return dataset.with_rows(rows)
 
 

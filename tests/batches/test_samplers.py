@@ -8,7 +8,7 @@ import torch
 
 from longtail.batches.clusters import balanced_clusters
 from longtail.batches.samplers import ByLabel, Clustered, Sampler, Shuffled
-from longtail.data.sparse import csr_of_lists
+from longtail.data.sparse import csr, csr_of_lists
 from longtail.topk import FloatArray, IntArray
 
 TARGETS = csr_of_lists([[0, 1], [1], [], [1, 3], [5, 3], [0]], 7)  # labels 2, 4 and 6 have no document
@@ -95,3 +95,11 @@ def test_by_label_draws_every_document_of_a_label_equally_often() -> None:
     with_label_1 = [int(d.rows[0]) for epoch in range(1500) for d in sampler.epoch(epoch) if d.label_ids[0] == 1]
     assert len(with_label_1) == 1500
     np.testing.assert_allclose(np.bincount(with_label_1)[[0, 1, 3]], 500, atol=80)
+
+
+def test_a_label_draws_its_document_by_target() -> None:
+    rows, labels, targets = np.array([0, 1, 3]), np.array([0, 0, 1]), np.array([0.2, 0.8, 0.1], np.float32)
+    sampler = ByLabel(csr(rows, labels, (4, 3), targets), 8, seed=0)
+    drawn = np.concatenate([draw.rows for epoch in range(2000) for draw in sampler.epoch(epoch)])
+    counts = np.bincount(drawn, minlength=4) / 2000
+    np.testing.assert_allclose(counts, [0.2, 0.8, 0, 1], atol=0.05)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from longtail.data.sparse import csr_of_lists
+from longtail.data.sparse import csr, csr_of_lists
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity, label_frequency, log_odds
 
@@ -60,3 +60,5 @@ def test_log_odds_are_those_of_the_share_of_documents() -> None:
     """Label 0 has three of four documents, label 1 one, label 2 none; half a document is added to each."""
     found = log_odds(csr_of_lists([[0], [0], [0, 1], []], 3))
     np.testing.assert_allclose(np.exp(found), [3.5 / 4, 1.5 / 4, 0.5 / 4], rtol=1e-6)
+    soft = csr(np.array([0, 1]), np.array([0, 0]), (4, 1), np.array([1, 0.25], np.float32))
+    np.testing.assert_allclose(np.exp(log_odds(soft)), [1.75 / 4], rtol=1e-6)

@@ -71,3 +71,19 @@ def test_the_bias_of_renee_is_in_the_scores_of_its_classifiers(data):
     np.testing.assert_allclose(bundle.vectors["classifier"][:, -1], -0.3, rtol=1e-6)
     norms = np.linalg.norm(bundle.vectors["classifier"][:, :-1], axis=1)
     assert ((np.abs(norms - 1) < 1e-5) | (norms == 0)).all()  # where they started: at the texts
+
+
+def test_a_step_of_renees_classifiers_goes_with_the_batch(data, monkeypatch):
+    """The gradient is that of a mean over documents, so that the rate is that of a sum times the batch."""
+    plain, rates = module.take_step, set()
+
+    def step(objective, batch, optimizer, *, seed):
+        if seed:
+            rates.add(optimizer.param_groups[-1]["initial_lr"])
+        return plain(objective, batch, optimizer, seed=seed)
+
+    monkeypatch.setattr(module, "take_step", step)
+    for batch in (32, 64):
+        options = {**SMALL, "epochs": 1, "batch": batch, "start_epochs": 0, "classifier_learning_rate": 0.001}
+        recipes.renee(data, **options)
+    assert {0.032, 0.064} <= rates

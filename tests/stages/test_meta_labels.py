@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +10,12 @@ import torch
 from safetensors.numpy import load_file
 
 from longtail import recipes
+from longtail.data.dataset import Dataset
+from longtail.data.sparse import csr_of_lists
 from longtail.losses.softmax import decoupled_softmax
-from longtail.stages.meta_labels import MetaLabelOptions, _largest, train_with_meta_labels
+from longtail.metrics.propensity import log_odds
+from longtail.stages import meta_labels
+from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.task import read_text
 from longtail.testing.planted import planted
 from longtail.train import fit as module
@@ -27,14 +31,6 @@ class Crash(Exception):
 @pytest.fixture(scope="module")
 def data():
     return planted(0, documents=400, labels=100).dataset
-
-
-def test_a_cluster_has_the_largest_target_of_its_labels_in_the_pool():
-    targets = torch.tensor([[0.25, 0.5, 1.0, 0.0], [0.0, 0.0, 0.0, 0.125]])
-    at = torch.tensor([1, 1, 0, 2])
-    assert _largest(targets, at, torch.arange(3)).tolist() == [[1.0, 0.5, 0.0], [0.0, 0.0, 0.125]]
-    seen = torch.tensor([[False, False, True, True], [True, False, False, True]])
-    assert _largest(seen, at, torch.arange(3)).tolist() == [[True, False, True], [False, True, True]]
 
 
 def together(data, *, label_texts=False, run=None, clusters=None, **options):
@@ -56,8 +52,7 @@ def together(data, *, label_texts=False, run=None, clusters=None, **options):
     o = MetaLabelOptions(**{**settings, **options})
     text = read_text(run or Run(), data, o)
     clusters = np.arange(len(data.labels)) // 4 if clusters is None else clusters
-    loss = partial(decoupled_softmax, temperature=0.1)
-    return text, train_with_meta_labels(text, data.train, clusters, loss, o, label_texts=label_texts)
+    return text, train_with_meta_labels(text, data.train, clusters, o, label_texts=label_texts)
 
 
 def steps(monkeypatch):
@@ -97,6 +92,27 @@ def test_a_label_is_its_text_its_cluster_and_what_is_its_own(data):
     assert len(np.unique(w[~unseen], axis=0)) == (~unseen).sum()
 
 
+def test_a_true_cluster_is_true_whichever_of_its_labels_is_in_the_pool(monkeypatch):
+    """Both documents draw one label of theirs: often the mate of another label of the other one's, in its cluster."""
+    lists = Dataset.from_texts(["red apple", "green pear"], [[0, 3], [1, 2]], ["apple", "pear", "plum", "quince"])
+    data = replace(lists, train=replace(lists.train, filtered=csr_of_lists([[1], [0]], 4)))
+    seen = []
+
+    def loss(scores, targets, mask):
+        seen.append((targets.tolist(), mask.tolist()))
+        return decoupled_softmax(scores, targets, mask)
+
+    monkeypatch.setattr(meta_labels, "loss_named", lambda *_, **__: loss)
+    o = MetaLabelOptions(width=16, max_length=8, detached_epochs=0, epochs=6, batch=2, random_negatives=0)
+    text = read_text(Run(), data, o)
+    train_with_meta_labels(text, data.train, np.array([0, 0, 1, 1]), o, positives=1)
+    of_clusters = seen[::2]  # then the same of labels
+    both = [targets for targets, _ in of_clusters if len(targets[0]) == 2]
+    assert both
+    assert all(targets == [[1, 1], [1, 1]] for targets in both)
+    assert all(all(map(all, mask)) for _, mask in of_clusters)
+
+
 def test_pools_hold_labels_of_the_clusters_near_to_a_document(data, monkeypatch):
     seen = steps(monkeypatch)
     options = {"epochs": 1, "batch": 10, "random_negatives": 0, "beam": 1}
@@ -134,3 +150,23 @@ def test_a_run_that_was_stopped_ends_bit_equal(recipe, crash_at, data, tmp_path,
         for name, array in whole.items():
             np.testing.assert_array_equal(array, again[name])
     assert np.any(whole["mixed.running_mean"] != 0)
+
+
+def test_rows_meet_the_labels_of_their_own_clusters_and_random_ones_before(data, monkeypatch):
+    seen, plain = [], module.take_step
+
+    def step(objective, batch, optimizer, *, seed):
+        if seed:
+            seen.extend(((batch.places >= 0) & (batch.targets == 0)).sum(1).tolist())
+        return plain(objective, batch, optimizer, seed=seed)
+
+    monkeypatch.setattr(module, "take_step", step)
+    together(data, detached_epochs=1, epochs=1, own_shortlists=True, loss="binary_cross_entropy", cluster_size=4)
+    assert len(seen) == 2 * len(data.train)
+    assert all(0 < wrong <= 8 for wrong in seen)  # two clusters of four labels
+
+
+def test_under_binary_cross_entropy_a_label_starts_with_its_own_odds(data):
+    _, w = together(data, loss="binary_cross_entropy")
+    np.testing.assert_allclose(w[:, -1], 0.1 * log_odds(data.train.targets), rtol=1e-5)
+    assert np.abs(w[:, :-1]).max() == 0

@@ -37,6 +37,15 @@ def test_gandalf_by_hand(fruit: Dataset) -> None:
     np.testing.assert_allclose(rows.targets.toarray(), [*fruit.train.targets.toarray().tolist(), *soft], rtol=1e-6)
 
 
+def test_a_prior_count_shrinks_what_few_documents_say(fruit: Dataset) -> None:
+    """Labels 1 and 2 always occur with label 0, in two documents and in one."""
+    found = augmented(fruit, "gandalf:prior=1", seed=0).train.targets[5:].toarray()
+    soft = [[1, 2 / 5, 1 / 5, 0], [2 / 3, 1, 0, 0], [1 / 2, 0, 1, 0], [0, 0, 0, 1]]
+    np.testing.assert_allclose(found, soft, rtol=1e-6)
+    strict = augmented(fruit, "gandalf:prior=100", seed=0).train.targets[5:].toarray()
+    assert strict.tolist() == np.eye(4).tolist()  # nothing is above the threshold: each label alone
+
+
 def test_none_is_the_data_set_itself(fruit: Dataset) -> None:
     assert augmented(fruit, "none", seed=0) is fruit
 
@@ -89,6 +98,19 @@ def test_tail_labels_come_first() -> None:
     assert drawn[0] != drawn[1]
 
 
+def test_labels_without_a_document_come_after_the_head() -> None:
+    data = Dataset.from_texts(["a", "b", "c"], [[0], [0], [0, 2]], [f"l{i}" for i in range(5)])
+    of_three = {tuple(_own(data, "one_hot:labels=3:choose=tail", seed)) for seed in range(20)}
+    assert all({0, 2} < set(labels) for labels in of_three)
+    assert len(of_three) == 3  # one of three labels without a document, at random
+    assert _own(data, "one_hot:labels=1:choose=tail", 0) == [2]
+
+
+def _own(data: Dataset, augment: str, seed: int) -> list[int]:
+    found: list[int] = augmented(data, augment, seed=seed).train.targets[3:].indices.tolist()
+    return found
+
+
 def test_more_labels_than_there_are_is_all_of_them(fruit: Dataset) -> None:
     assert len(augmented(fruit, "gandalf:labels=100", seed=0).train) == 9
 
@@ -108,7 +130,7 @@ def test_fields_that_one_side_lacks_are_empty() -> None:
     [
         ("gandalv", "augment: expected one of none, gandalf, .*, found gandalv; choose one of those"),
         ("", "augment: expected one of none, .*, found ;"),
-        ("gandalf:delta=0.1", "expected one of the options threshold, labels, choose, rows, found 'delta'"),
+        ("gandalf:delta=0.1", "expected one of the options prior, threshold, labels, choose, rows, found 'delta'"),
         ("one_hot:threshold=0.1", "expected one of the options labels, choose, rows, found 'threshold'"),
         ("gandalf:threshold", "threshold: expected a number of at least 0, found ''"),
         ("gandalf:threshold=nan", "threshold: expected a number of at least 0, found 'nan'"),

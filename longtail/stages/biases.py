@@ -1,0 +1,52 @@
+"""Where the biases of one-versus-all classifiers start."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from longtail.data.split import Split
+from longtail.metrics.propensity import log_odds
+from longtail.stages.refresh import known
+from longtail.topk import FloatArray, IntArray
+from longtail.train.run import Run
+
+_ROWS = 2048  # that stand for all of them
+_LABELS = 8192  # at a time
+
+
+def some_rows(split: Split) -> IntArray:
+    """Rows that stand for all of a split, (n,) int64: 2,048 of them, evenly."""
+    return np.linspace(0, len(split) - 1, min(len(split), _ROWS)).astype(np.int64)
+
+
+def start_biases(
+    run: Run, split: Split, rows: IntArray, documents: FloatArray, vectors: FloatArray, temperature: float
+) -> FloatArray:
+    """The biases with which classifiers, as they start, expect each label as often as it is true.
+
+    ``b_l = log share_l - log mean_i exp(<x_i, w_l> / t)``, (L,) in logits, the mean over rows of which l is not known:
+    then the mean of ``exp(<x_i, w_l> / t + b_l)``, which for a rare label is its mean probability, is its share.
+    Classifiers that start at zero so start from `longtail.metrics.propensity.log_odds` alone. From a higher bias, the
+    first steps push down what the vectors know of the labels, and a label that is seldom in a pool stays up there.
+
+    Args:
+        run: of the recipe.
+        split: N training rows.
+        rows: (n,) int64, some of them, `some_rows`.
+        documents: (n, D) their vectors.
+        vectors: (L, D) where the classifiers start.
+        temperature: t > 0, by which inner products are divided.
+    """
+    if run.plan is not None:
+        run.counted("biases", len(rows), *vectors.shape)
+        return np.zeros(len(vectors), np.float32)
+    pairs = known(split)[rows].T.tocsr()  # (L, n)
+    x, bias = torch.from_numpy(documents).T / temperature, log_odds(split.targets)  # (D, n), (L,)
+    for start in range(0, len(bias), _LABELS):
+        part = slice(start, start + _LABELS)
+        scores = torch.from_numpy(vectors[part]) @ x  # (C, n)
+        scores.numpy()[pairs[part].nonzero()] = -np.inf
+        means = scores.logsumexp(1) - np.log(max(1, len(rows)))
+        bias[part] -= means.where(means.isfinite(), 0).numpy()
+    return bias
