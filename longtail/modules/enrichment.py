@@ -113,10 +113,12 @@ class Combiner(nn.Module):
 class Enrichment(nn.Module):
     """A knowledge bank, one vector for each of M nodes, and the combiner that reads it.
 
-    A row is read at unit length, and gets a row gradient: a step touches the nodes that its documents are linked to.
+    A node is read at unit length, and its row gets a row gradient: a step touches the nodes that its documents are
+    linked to. While it trains, the bank may hold only what is added to the encoder's vectors of the nodes' texts, which
+    are given to whoever reads it then; a finished one is `whole`.
 
     Args:
-        nodes: (M, D) float32, where the bank starts: the encoder's vectors of the nodes' texts.
+        nodes: (M, D) float32, where the bank starts.
         combiner: D wide.
     """
 
@@ -125,21 +127,32 @@ class Enrichment(nn.Module):
         self.bank = Table(torch.from_numpy(nodes.copy()))
         self.combiner = combiner
 
-    def read(self, ids: Tensor) -> Tensor:
-        """The vectors of A nodes, (A, D) of unit length; ids ascending, each once."""
-        return unit(self.bank.rows(ids))
+    def read(self, ids: Tensor, texts: Tensor | None = None) -> Tensor:
+        """The vectors of A nodes, (A, D) of unit length.
+
+        Args:
+            ids: (A,) ascending, each once.
+            texts: (A, D) the encoder's vectors of their texts, which the rows of the bank are added to.
+        """
+        rows = self.bank.rows(ids)
+        return unit(rows if texts is None else rows + texts)
+
+    def whole(self, texts: FloatArray) -> Enrichment:
+        """The same with a bank that the encoder's vectors of all nodes' texts, (M, D), are a part of."""
+        return Enrichment(self.bank.export() + texts, self.combiner).to(self.bank.weight.device)
 
     def refill(self, nodes: FloatArray) -> None:
         """Replace all vectors of the bank, (M, D)."""
         for part, rows in self.bank.blocks():
             rows.copy_(torch.from_numpy(nodes[part]))
 
-    def enrich(self, x: FloatArray, links: IntArray) -> tuple[FloatArray, FloatArray]:
+    def enrich(self, x: FloatArray, links: IntArray, texts: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:
         """Enrich any number of documents, without gradients.
 
         Args:
             x: (n, D) rows of unit length.
             links: (n, K) ids of the nodes that each is linked to, padded with -1.
+            texts: (M, D) the encoder's vectors of the nodes' texts, where the bank is added to them.
 
         Returns:
             (n, D) rows of unit length, and (n, K) the weights of the nodes, as from the combiner.
@@ -153,7 +166,8 @@ class Enrichment(nn.Module):
                 part = slice(start, start + _BLOCK)
                 ids, places = np.unique(np.maximum(links[part], 0), return_inverse=True)
                 places = np.where(links[part] < 0, -1, places.reshape(links[part].shape))
-                nodes = self.read(torch.from_numpy(ids).to(device))
+                said = None if texts is None else torch.from_numpy(texts[ids]).to(device)
+                nodes = self.read(torch.from_numpy(ids).to(device), said)
                 own, at = (torch.from_numpy(array).to(device) for array in (x[part], places))
                 vectors, shares = self.combiner(own, nodes, at)
                 enriched[part], weights[part] = vectors.cpu().numpy(), shares.cpu().numpy()

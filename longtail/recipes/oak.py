@@ -170,7 +170,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     )
 
     vectors = {"encoder": text.embed(text.labels)}
-    linked = linking.linked(text, known.enrichment)
+    linked = linking.linked(text, known.finished())
     if classify:
         x = known.documents()  # (N, D)
         vectors["classifier"] = train_classifiers(run, train, x, vectors["encoder"], label_loss, o)

@@ -34,7 +34,7 @@ class Enriched:
             done.
         nodes: the tokens of M nodes; None without an enrichment.
         most: nodes that a document has at most.
-        bank: whether nodes have vectors of their own; else the encoder encodes them in each step.
+        bank: whether nodes have vectors of their own; else they are what the encoder says of them in each step.
     """
 
     def __init__(
@@ -49,9 +49,18 @@ class Enriched:
             self.links = LinkedNodes(none, most, tokens)
 
     def fill(self) -> None:
-        """Start the bank at the encoder's vectors of the nodes' texts, or put them there once more."""
-        if self.enrichment is not None and self._nodes is not None:
+        """Start a bank of the nodes' own vectors at the encoder's vectors of their texts."""
+        if self.enrichment is not None and self._nodes is not None and self._bank:
             self.enrichment.refill(self.text.embed(self._nodes))
+
+    def finished(self) -> Enrichment | None:
+        """The enrichment of the trained model: its bank has all that is known of a node, its text too."""
+        texts = self._texts_of_nodes()
+        return self.enrichment if self.enrichment is None or texts is None else self.enrichment.whole(texts)
+
+    def _texts_of_nodes(self) -> FloatArray | None:
+        """(M, D) what the encoder says of the nodes now, where the bank is added to it."""
+        return None if self._nodes is None or self._bank else self.text.embed(self._nodes)
 
     def source(self, rows: IntArray) -> Tokens:
         """The tokens of documents, as of now."""
@@ -100,11 +109,9 @@ class Enriched:
         if self.enrichment is None or b.links is None or not bool((b.links.places >= 0).any()):
             x, z = encode_together(self.text.encoder, b.documents, b.labels)
             return x, z, x, None
-        if b.links.nodes is None:
-            x, z = encode_together(self.text.encoder, b.documents, b.labels)
-            nodes = self.enrichment.read(b.links.node_ids)  # (A, D)
-        else:
-            x, z, nodes = encode_together(self.text.encoder, b.documents, b.labels, b.links.nodes)
+        of_nodes = [] if b.links.nodes is None else [b.links.nodes]
+        x, z, *texts = encode_together(self.text.encoder, b.documents, b.labels, *of_nodes)
+        nodes = self.enrichment.read(b.links.node_ids, *texts)  # (A, D)
         enriched, _ = self.enrichment.combiner(x, nodes, b.links.places)
         return x, z, enriched, (b.links.places >= 0).any(1)
 
@@ -113,12 +120,11 @@ class Enriched:
         x = self.text.embed(self._tokens)
         if self.enrichment is None or self.links is None:
             return x
-        if not self._bank:
-            self.fill()
+        texts = self._texts_of_nodes()
         if self.text.run.plan is not None:
             return x
         links = self.links.of_every_document()
-        enriched, weights = self.enrichment.enrich(x, links)
+        enriched, weights = self.enrichment.enrich(x, links, texts)
         self.text.run.log.note(attention_entropy=round(attention_entropy(weights, links), 6))
         return enriched
 

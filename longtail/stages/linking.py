@@ -66,6 +66,7 @@ class Linking:
         graph: its name; None where no graph is wanted, and all of this does nothing.
         train: N training documents; their targets are the nodes that they are linked to.
         held_out: documents that no linker is trained on, with their links.
+        links: (N, M) the same links of the training documents, by their weights in the graph.
         nodes: M texts.
         recipe: of the linker.
         o: how.
@@ -75,6 +76,7 @@ class Linking:
     graph: str | None
     train: Split
     held_out: Split
+    links: CSR
     nodes: Texts
     recipe: Recipe
     o: LinkOptions
@@ -85,7 +87,7 @@ class Linking:
         """The data set with links of its N training documents, the true ones if left out, as its only graph."""
         if self.graph is None:
             return dataset
-        edges = self.train.targets if links is None else links
+        edges = self.links if links is None else links
         return replace(dataset, graphs={self.graph: Graph(self.nodes.fields["title"], edges, None)})
 
     def edges_of(self, dataset: Dataset) -> CSR | None:
@@ -115,7 +117,7 @@ class Linking:
         if self.graph is not None and not self.o.share_encoder:
             self.linker()
         if self.graph is None or self.o.train_links == "true":
-            return self.train.targets
+            return self.links
         kept = None if self.run.folder is None else self.run.folder / "links"
         if kept is not None and kept.is_dir():
             self._forget_folds()  # a crash may have come between the two
@@ -240,6 +242,7 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         name,
         Split(dataset.train.documents.take(kept), edges[kept]),
         Split(dataset.train.documents.take(out), edges[out]),
+        weighted[kept],
         Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
         recipe,
         o,

@@ -142,6 +142,16 @@ def test_a_step_touches_the_nodes_of_its_documents_only() -> None:
     assert gradient.coalesce().indices()[0].tolist() == [1, 4]
 
 
+def test_a_whole_bank_reads_as_one_that_is_added_to_the_texts() -> None:
+    made, texts = enrichment(), units(A, 7)
+    whole = made.whole(texts.numpy()).eval()
+    torch.testing.assert_close(whole.read(torch.arange(A)), made.read(torch.arange(A), texts))
+    expected = torch.nn.functional.normalize(made.bank.weight.detach() + texts)
+    torch.testing.assert_close(whole.read(torch.arange(A)).detach(), expected)
+    found = made.enrich(X.numpy(), PLACES.numpy(), texts.numpy())
+    np.testing.assert_allclose(found[0], whole.enrich(X.numpy(), PLACES.numpy())[0], atol=1e-6)
+
+
 @pytest.mark.parametrize("block", [1, 2, 100])
 def test_any_number_of_documents_is_enriched_as_a_batch_is(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longtail.modules.enrichment._BLOCK", block)

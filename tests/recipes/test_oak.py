@@ -13,6 +13,7 @@ import torch
 from safetensors.numpy import load_file
 
 from longtail import Dataset, LongtailError, load, recipes
+from longtail.batches.links import heaviest_links
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Strings, Texts
@@ -298,6 +299,25 @@ def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linke
     assert linking.graph == "only"
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]
+
+
+def test_of_many_links_the_heaviest_are_kept() -> None:
+    weighted = CSR(np.array([[1, 2, 3], [0, 0, 1], [4, 3, 2], [0, 0, 0]], np.float32))
+    data = graphs(only=Graph(Strings.of(["one", "two", "three"]), weighted, None))
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(), validation=0.0)
+    assert set(linking.train.targets.data) == {1.0}  # the linker learns them all alike
+    for links in (linking.links_to_train_with(), linking.edges_of(linking.into(data))):
+        assert links is not None
+        assert heaviest_links(links, 1).tolist() == [[2], [2], [0], [-1]]
+
+
+@pytest.mark.parametrize("base", ["dpr", "ngame"])
+def test_without_a_bank_of_its_own_a_model_has_what_its_encoder_says_of_the_nodes(data: Dataset, base: str) -> None:
+    model = recipes.oak(data, **{**OAK, "classifier_epochs": 0}, base=base, bank=False)
+    assert model.linked is not None
+    assert model.linked.enrichment is not None
+    nodes = model._embed(model.linked.linker.labels)
+    np.testing.assert_allclose(model.linked.enrichment.bank.export(), nodes, atol=1e-6)
 
 
 def test_early_concatenation_puts_the_texts_of_nodes_behind_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
