@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
+from longtail.data.filters import Same
+from longtail.data.sparse import CSR
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.enrichment import Enrichment
@@ -29,8 +31,8 @@ class Linker(Protocol):
     def encode(self, texts: Texts) -> FloatArray:
         """The (n, W + 1) vectors of n texts."""
 
-    def search(self, vectors: FloatArray, k: int) -> TopK:
-        """The k best nodes of encoded texts."""
+    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best nodes of encoded texts, without some pairs."""
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write it into a new folder, with or without its encoder."""
@@ -50,17 +52,23 @@ class Linked:
     linker: Linker
     most: int
     enrichment: Enrichment | None
+    _same: Same = field(init=False, repr=False, compare=False)
 
-    def find(self, texts: Texts, x: FloatArray, encoder: Encoder) -> TopK:
-        """The nodes of n texts, (n, most), best first.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"]))
+
+    def find(self, texts: Texts, x: FloatArray | None = None, encoder: Encoder | None = None) -> TopK:
+        """The nodes of n texts, (n, most), best first. No text gets a node that is the same text: it tells nothing.
 
         Args:
             texts: n texts.
-            x: (n, D) their vectors under the model's encoder.
+            x: (n, D) their vectors under the model's encoder; they are encoded here if left out.
             encoder: of the model.
         """
-        shared = self.linker.encoder is encoder
-        return self.linker.search(with_one(x) if shared else self.linker.encode(texts), self.most)
+        shared = x is not None and self.linker.encoder is encoder
+        vectors = with_one(x) if shared and x is not None else self.linker.encode(texts)
+        itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
+        return self.linker.search(vectors, self.most, exclude=itself)
 
     def enrich(self, texts: Texts, x: FloatArray, links: IntArray, embed: Callable[[Texts], FloatArray]) -> FloatArray:
         """The enriched vectors of n texts, (n, D).

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from longtail.data.dataset import Dataset
+from longtail.data.filters import answers, apart, matches
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry, save_csr
 from longtail.data.split import Split
@@ -26,7 +27,7 @@ from longtail.stages.task import Text
 from longtail.topk import IntArray
 from longtail.train.run import Run
 
-TRAIN_LINKS = ("true", "out-of-fold")
+TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ class LinkOptions(ClassifierOptions):
     )
     train_links: str = option(
         "true",
-        "links that documents are trained with, as they are or predicted by linkers that have not seen the document",
+        "links that documents are trained with: as they are, without the nodes that are labels of the document, or "
+        "predicted by linkers that have not seen the document",
         choices=TRAIN_LINKS,
     )
     folds: int = option(
@@ -64,9 +66,11 @@ class Linking:
 
     Attributes:
         graph: its name; None where no graph is wanted, and all of this does nothing.
-        train: N training documents; their targets are the nodes that they are linked to.
+        train: N training documents; their targets are the nodes that they are linked to, and nodes of the document's
+            own text are filtered: they are never links, and no linker learns that they are none.
         held_out: documents that no linker is trained on, with their links.
         links: (N, M) the same links of the training documents, by their weights in the graph.
+        answers: (N, M) nodes that are true labels of the training documents.
         nodes: M texts.
         recipe: of the linker.
         o: how.
@@ -77,6 +81,7 @@ class Linking:
     train: Split
     held_out: Split
     links: CSR
+    answers: CSR
     nodes: Texts
     recipe: Recipe
     o: LinkOptions
@@ -104,20 +109,24 @@ class Linking:
         if self.graph is None:
             return None
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
+        linked = Linked(linker, self.o.links, enrichment)
         if self.run.plan is None:
-            self.report(linker, self.o.links)
-        return Linked(linker, self.o.links, enrichment)
+            self.report(linked)
+        return linked
 
     def links_to_train_with(self) -> CSR:
         """The (N, M) links that training documents are enriched with. Linkers are trained here: the first stage.
 
-        They are the true links, or those that linkers predict which have not seen the document, as they are predicted
-        for new documents: each of F parts of the documents is linked by a linker that was trained on the others.
+        They are the true links, or those of them that do not give a true label away, or those that linkers predict
+        which have not seen the document, as they are predicted for new documents: each of F parts of the documents is
+        linked by a linker that was trained on the others.
         """
         if self.graph is not None and not self.o.share_encoder:
             self.linker()
         if self.graph is None or self.o.train_links == "true":
             return self.links
+        if self.o.train_links == "answer-free":
+            return apart(self.links, self.answers)
         kept = None if self.run.folder is None else self.run.folder / "links"
         if kept is not None and kept.is_dir():
             self._forget_folds()  # a crash may have come between the two
@@ -143,7 +152,7 @@ class Linking:
             linker = self.linker(f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
             rows = np.flatnonzero(fold == i)
             if self.run.plan is None:
-                ids[rows] = linker.rank(self.train.documents.take(rows), most).ids
+                ids[rows] = Linked(linker, most, None).find(self.train.documents.take(rows)).ids
             else:
                 self.run.counted("links", len(rows), len(self.nodes), linker.width)
         rows, places = np.nonzero(ids >= 0)
@@ -199,18 +208,13 @@ class Linking:
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
         return fuse(self.run, bundle, self.held_out, self.train.targets)
 
-    def report(self, linker: Bundle, most: int) -> None:
-        """Say and note how good the links of the held-out documents are.
-
-        Args:
-            linker: gives each of them its nodes.
-            most: nodes of a document.
-        """
+    def report(self, linked: Linked) -> None:
+        """Say and note how good the links are that held-out documents are given."""
         some = np.flatnonzero(np.diff(self.held_out.targets.indptr))
         if not len(some):
             return
-        ks = sorted({1, most})
-        found = metrics_of(linker.rank(self.held_out.documents.take(some), most), self.held_out.targets[some], ks=ks)
+        most, ks = linked.most, sorted({1, linked.most})
+        found = metrics_of(linked.find(self.held_out.documents.take(some)), self.held_out.targets[some], ks=ks)
         figures = {name: round(found[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{most}")}
         self.run.log.note(linker=figures, documents=len(some))
         said = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
@@ -237,12 +241,15 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         weighted = csr_of_lists([[]] * len(dataset.train), 0)
     out = rows_held_out(dataset, validation, o.seed)
     kept = np.setdiff1d(np.arange(len(dataset.train)), out)
-    edges = csr(row_of_entry(weighted), weighted.indices.astype(np.int64), weighted.shape)
+    itself = matches(dataset.train.documents.fields["title"], nodes)
+    links = apart(weighted, itself)
+    split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
         name,
-        Split(dataset.train.documents.take(kept), edges[kept]),
-        Split(dataset.train.documents.take(out), edges[out]),
-        weighted[kept],
+        split.take(kept),
+        split.take(out),
+        links[kept],
+        answers(dataset.train.targets[kept], nodes, dataset.labels),
         Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
         recipe,
         o,

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.enrichment import Combiner, Design, Enrichment
 from longtail.modules.linker import Linked, with_one
 from longtail.text.bag import BagTokenizer
-from longtail.topk import FloatArray, IntArray, TopK
+from longtail.topk import FloatArray, IntArray, TopK, rank
 
 TEXTS = Texts.of(["red fish", "blue bird", "one"])
 X = np.eye(3, 4, dtype=np.float32)
@@ -33,10 +34,10 @@ class Told:
     def encode(self, texts: Texts) -> FloatArray:
         return np.full((len(texts), 5), 7, np.float32)
 
-    def search(self, vectors: FloatArray, k: int) -> TopK:
+    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         self.asked.append(vectors)
-        ids: IntArray = np.tile(np.arange(k), (len(vectors), 1))
-        return TopK(ids, np.ones(ids.shape, np.float32))
+        every: IntArray = np.tile(np.arange(3), (len(vectors), 1))
+        return rank(every, 1 - every - 9 * exclude.toarray() if exclude is not None else 1.0 - every, k)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         raise AssertionError("nothing is saved here")
@@ -49,6 +50,12 @@ def test_a_linker_with_an_encoder_of_its_own_encodes_and_one_that_shares_it_does
     Linked(linker, 2, None).find(TEXTS, X, linker.encoder)
     np.testing.assert_array_equal(linker.asked[-1], with_one(X))
     assert with_one(X).tolist() == [[1, 0, 0, 0, 1], [0, 1, 0, 0, 1], [0, 0, 1, 0, 1]]
+
+
+def test_no_text_is_linked_to_a_node_of_the_same_text() -> None:
+    texts, none = Texts.of(["water", "blue bird", "air", ""]), Texts.by_field([{"content": "water"}], ["content"])
+    assert Linked(Told(encoder()), 2, None).find(texts).ids.tolist() == [[1, 2], [0, 1], [0, 2], [0, 1]]
+    assert Linked(Told(encoder()), 2, None).find(none).ids.tolist() == [[0, 1]]
 
 
 def test_without_an_enrichment_the_texts_of_nodes_are_appended() -> None:

@@ -282,7 +282,7 @@ LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
         ({"a": EMPTY}, {}, "graph a links no training document"),
         ({"a": LABELS}, {}, "graph a links no training document"),
         ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
-        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, out-of-fold, found guessed"),
+        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, answer-free, out-of-fold, found guessed"),
         ({"a": SOME}, {"folds": 1}, "expected at least 2, found 1"),
         ({"a": SOME}, {"base": "ance"}, "expected one of ngame, dpr, found ance"),
         ({"a": SOME}, {"combiner": "late"}, "expected one of attention, mean, early, found late"),
@@ -309,6 +309,35 @@ def test_of_many_links_the_heaviest_are_kept() -> None:
     for links in (linking.links_to_train_with(), linking.edges_of(linking.into(data))):
         assert links is not None
         assert heaviest_links(links, 1).tolist() == [[2], [2], [0], [-1]]
+
+
+def test_a_node_of_the_documents_own_text_is_no_link_and_no_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Strings.of(["red shoe", "table", "blue shoe"])  # documents 0 and 2 are nodes, 2 is linked to itself
+    data = graphs(only=Graph(nodes, csr_of_lists([[1], [1], [0, 2], [0, 1]], 3), None))
+    seen: list[Dataset] = []
+
+    def linker(given: Dataset, **options: object) -> Bundle:
+        seen.append(given)
+        return recipes.dpr(given, epochs=0, width=4, device="cpu")
+
+    o = LinkOptions(links=2, train_links="out-of-fold")
+    linking = links_of(Run(), data, linker, o, validation=0.0)
+    assert linking.links.toarray().tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]]
+    predicted = linking.links_to_train_with().toarray()
+    assert predicted.sum(1).tolist() == [2, 2, 2, 2]
+    assert (predicted[0, 0], predicted[2, 2]) == (0, 0)
+    assert seen[0].train.filtered is not None
+    assert seen[0].train.filtered.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_answer_free_links_do_not_give_a_label_away() -> None:
+    nodes = Strings.of(["shoe", "table", "wood"])  # two of them are labels
+    weighted = CSR(np.array([[1, 2, 0], [0, 3, 4], [0, 5, 0], [6, 0, 0]], np.float32))
+    data = graphs(only=Graph(nodes, weighted, None))
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(share_encoder=True), validation=0.0)
+    assert (linking.links_to_train_with() != weighted).nnz == 0
+    free = replace(linking, o=replace(linking.o, train_links="answer-free")).links_to_train_with()
+    assert free.toarray().tolist() == [[0, 2, 0], [0, 0, 4], [0, 5, 0], [6, 0, 0]]
 
 
 @pytest.mark.parametrize("base", ["dpr", "ngame"])
