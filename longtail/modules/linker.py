@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 
 from longtail.data.filters import Same
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, holds
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.enrichment import Enrichment
-from longtail.topk import FloatArray, IntArray, TopK
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+
+_DECAY = 1e-3  # of the weights of chances: where all links are right, they would grow without end
 
 
 class Linker(Protocol):
@@ -39,6 +43,44 @@ class Linker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Chances:
+    """How probable links are by the scores that their linker gives them: sigmoid(slope * score + offset)."""
+
+    slope: float
+    offset: float
+
+    def __call__(self, top: TopK) -> FloatArray:
+        """(n, K) in [0, 1], of found nodes."""
+        scores = np.where(top.ids < 0, 0, top.scores)
+        return np.asarray(expit(self.slope * scores + self.offset), np.float32)
+
+    @classmethod
+    def learn(cls, top: TopK, truth: CSR) -> Chances | None:
+        """Learn them by logistic regression; None where nothing was found.
+
+        Args:
+            top: the nodes found for n documents.
+            truth: (n, M) their links.
+        """
+        there = top.ids >= 0
+        scores, right = top.scores[there].astype(np.float64), holds(truth, top.ids)[there]
+        if not len(scores):
+            return None
+        mean, spread = scores.mean(), scores.std() or 1.0
+        inputs = (scores - mean) / spread
+
+        def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+            slope, offset = weights
+            logits = slope * inputs + offset
+            errors = expit(logits) - right
+            value = np.mean(np.logaddexp(0, logits) - right * logits) + _DECAY * (weights @ weights) / 2
+            return float(value), np.array([np.mean(errors * inputs), np.mean(errors)]) + _DECAY * weights
+
+        slope, offset = minimize(loss, np.zeros(2), jac=True, method="BFGS").x
+        return cls(float(slope / spread), float(offset - slope * mean / spread))
+
+
+@dataclass(frozen=True, slots=True)
 class Linked:
     """A linker, and how the nodes that it finds enrich a document.
 
@@ -47,11 +89,13 @@ class Linked:
         most: nodes that a document gets.
         enrichment: makes a vector of the document's own and those of the nodes; without it the texts of the nodes are
             appended to the document's.
+        chances: how far the nodes that the linker finds are believed; fully if left out.
     """
 
     linker: Linker
     most: int
     enrichment: Enrichment | None
+    chances: Chances | None = None
     _same: Same = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -70,18 +114,27 @@ class Linked:
         itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
         return self.linker.search(vectors, self.most, exclude=itself)
 
-    def enrich(self, texts: Texts, x: FloatArray, links: IntArray, embed: Callable[[Texts], FloatArray]) -> FloatArray:
+    def enrich(
+        self, texts: Texts, x: FloatArray, links: IntArray | TopK, embed: Callable[[Texts], FloatArray]
+    ) -> FloatArray:
         """The enriched vectors of n texts, (n, D).
 
         Args:
             texts: n texts.
             x: (n, D) their own vectors.
-            links: (n, K) ids of their nodes, padded with -1.
+            links: what `find` found, or (n, K) ids of nodes that they are certain to have, padded with -1.
             embed: the model's encoder.
         """
         if self.enrichment is None:
-            return embed(appended(texts, links, self.linker.labels.fields["title"]))
-        return self.enrichment.enrich(x, links)[0]
+            ids = links.ids if isinstance(links, TopK) else links
+            return embed(appended(texts, ids, self.linker.labels.fields["title"]))
+        return self.weigh(x, links, self.enrichment)[0]
+
+    def weigh(self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment) -> tuple[FloatArray, FloatArray]:
+        """The enriched vectors (n, D) of (n, D) documents, and the weights of their nodes, (n, K)."""
+        if not isinstance(links, TopK):
+            return enrichment.enrich(x, links)
+        return enrichment.enrich(x, links.ids, chances=None if self.chances is None else self.chances(links))
 
 
 def with_one(vectors: FloatArray) -> FloatArray:

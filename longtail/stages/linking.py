@@ -18,13 +18,13 @@ from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
 from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
-from longtail.modules.linker import Linked
+from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.held_out import fuse, rows_held_out
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
-from longtail.topk import IntArray
+from longtail.topk import IntArray, TopK
 from longtail.train.run import Run
 
 TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
@@ -55,6 +55,11 @@ class LinkOptions(ClassifierOptions):
         within=Range(2),
     )
     links: int = option(3, "nodes that the linker gives a document", within=COUNT)
+    link_chances: bool = option(
+        True,
+        "links that are predicted count as far as they are probable, which is learned on the held-out documents; else "
+        "as if they were true, as published",
+    )
     most_links: int = option(
         15, "nodes that a document has at most in training; of more, a random part in each step", within=COUNT
     )
@@ -111,7 +116,10 @@ class Linking:
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
         linked = Linked(linker, self.o.links, enrichment)
         if self.run.plan is None:
-            self.report(linked)
+            found = linked.find(self.held_out.documents)
+            self.report(found)
+            if self.o.link_chances:
+                linked = replace(linked, chances=Chances.learn(found, self.held_out.targets))
         return linked
 
     def links_to_train_with(self) -> CSR:
@@ -208,17 +216,16 @@ class Linking:
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
         return fuse(self.run, bundle, self.held_out, self.train.targets)
 
-    def report(self, linked: Linked) -> None:
-        """Say and note how good the links are that held-out documents are given."""
-        some = np.flatnonzero(np.diff(self.held_out.targets.indptr))
-        if not len(some):
+    def report(self, found: TopK) -> None:
+        """Say and note how good the links are that held-out documents are given, those without a true one too."""
+        truth, ks = self.held_out.targets, sorted({1, found.k})
+        if not truth.nnz:
             return
-        most, ks = linked.most, sorted({1, linked.most})
-        found = metrics_of(linked.find(self.held_out.documents.take(some)), self.held_out.targets[some], ks=ks)
-        figures = {name: round(found[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{most}")}
-        self.run.log.note(linker=figures, documents=len(some))
+        measured = metrics_of(found, truth, ks=ks)
+        figures = {name: round(measured[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{found.k}")}
+        self.run.log.note(linker=figures, documents=len(found))
         said = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
-        self.run.log.say(f"linker: {said} on {len(some):,} documents that were held out")
+        self.run.log.say(f"linker: {said} on {len(found):,} documents that were held out")
 
 
 def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, validation: float) -> Linking:

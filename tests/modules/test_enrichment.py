@@ -40,13 +40,17 @@ def combiner(request: pytest.FixtureRequest) -> Combiner:
     return made.eval()
 
 
-def textbook(combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+def textbook(
+    combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor, chances: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """One document, one head and one node at a time."""
+    sure = torch.ones(places.shape) if chances is None else chances
     design, out, weights = combiner.design, [], torch.zeros(places.shape)
     heads = design.heads if design.attention else 1
     width = D // heads
     for i in range(len(x)):
         found = [int(place) for place in places[i] if place >= 0]
+        null = math.prod(1 - float(sure[i, k]) for k in range(len(found)))
         if not found:
             out.append(x[i])
             continue
@@ -56,11 +60,12 @@ def textbook(combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor) -> tu
             if design.attention:
                 query, keys = combiner.of_document(x[i])[part], [combiner.of_nodes(nodes[p])[part] for p in found]
                 logits = [float(query @ key) / (design.temperature or math.sqrt(width)) for key in keys]
-                powers = [math.exp(logit - max(logits)) for logit in logits]
+                powers = [math.exp(logit) for logit in logits]
             else:
                 powers = [1.0] * len(found)
+            total = sum(power * float(sure[i, k]) for k, power in enumerate(powers)) + null * sum(powers) / len(found)
             for k, place in enumerate(found):
-                share = powers[k] / sum(powers)
+                share = powers[k] * float(sure[i, k]) / total
                 pooled[part] += share * nodes[place][part]
                 weights[i, k] += share / heads
         mixed = x[i] + pooled
@@ -76,6 +81,19 @@ def test_it_is_the_textbook(combiner: Combiner) -> None:
     torch.testing.assert_close(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1])
     torch.testing.assert_close(found[1].sum(1), torch.tensor([1.0, 1, 0, 1, 1]))
+
+
+def test_links_that_are_not_certain_leave_a_part_of_the_weights_to_none(combiner: Combiner) -> None:
+    chances = torch.tensor([[0.5, 0.9, 0.1], [0.3, 1, 1], [1, 1, 1], [0, 1, 0], [0, 0, 0]])
+    with torch.no_grad():
+        found, expected = combiner(X, NODES, PLACES, chances), textbook(combiner, X, NODES, PLACES, chances)
+        sure, published = combiner(X, NODES, PLACES, torch.ones(PLACES.shape)), combiner(X, NODES, PLACES)
+    for one, other in zip((*found, *sure), (*expected, *published), strict=True):
+        torch.testing.assert_close(one, other)
+    total = found[1].sum(1)
+    assert 0.3 < total[0] < 1
+    assert total[1:].tolist() == pytest.approx([0.3, 0, 1, 0])
+    assert torch.equal(found[0][2], X[2])
 
 
 def test_a_document_without_nodes_passes_through_bit_by_bit(combiner: Combiner) -> None:
