@@ -66,6 +66,11 @@ class Options(LinkOptions):
         choices=LINKERS,
     )
     bank: bool = option(True, "vectors of the nodes' own; without it nodes are encoded by the encoder (Table 4)")
+    bank_residual: bool = option(
+        False,
+        "the bank starts at zero and is added to what the encoder says of the nodes in each step, so that a node "
+        "without links is its text; else it starts at the untrained encoder's vectors, as published",
+    )
     bank_learning_rate: float = option(2e-2, "of the bank", within=NATURAL)
     bank_row_wise: bool = option(
         False,
@@ -123,7 +128,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields))
     design = Design(o.combiner == "attention", o.heads, o.spectral_norm, o.attention_temperature, o.attention_dropout)
     late = None if early or edges is None else design
-    known = enriched_documents(text, linking.nodes, late, most=o.most_links, bank=o.bank)
+    known = enriched_documents(text, linking.nodes, late, most=o.most_links, bank=o.bank, residual=o.bank_residual)
     link = partial(known.link, documents=train.documents, fields=o.fields, nodes=linking.nodes)
     link(edges)  # true ones, for the plan
     clustered = Clustered(len(train), o.batch, seed=o.seed)

@@ -34,23 +34,23 @@ class Enriched:
             done.
         nodes: the tokens of M nodes; None without an enrichment.
         most: nodes that a document has at most.
-        bank: whether nodes have vectors of their own; else they are what the encoder says of them in each step.
+        read: whether the bank is added to what the encoder says of the nodes in each step; else it is all there is.
     """
 
     def __init__(
-        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, bank: bool
+        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, read: bool
     ) -> None:
-        self.text, self.enrichment, self._nodes, self._most, self._bank = text, enrichment, nodes, most, bank
+        self.text, self.enrichment, self._nodes, self._most, self._read = text, enrichment, nodes, most, read
         self._tokens = text.documents
         self.links: LinkedNodes | None = None
         if nodes is not None:
-            tokens = None if bank else partial(text.encoder.tokenizer.batch, nodes)
+            tokens = partial(text.encoder.tokenizer.batch, nodes) if read else None
             none = CSR((len(text.documents), len(nodes)), dtype=np.float32)
             self.links = LinkedNodes(none, most, tokens)
 
     def fill(self) -> None:
-        """Start a bank of the nodes' own vectors at the encoder's vectors of their texts."""
-        if self.enrichment is not None and self._nodes is not None and self._bank:
+        """Start a bank that is all there is at the encoder's vectors of the nodes' texts."""
+        if self.enrichment is not None and self._nodes is not None and not self._read:
             self.enrichment.refill(self.text.embed(self._nodes))
 
     def finished(self) -> Enrichment | None:
@@ -60,7 +60,7 @@ class Enriched:
 
     def _texts_of_nodes(self) -> FloatArray | None:
         """(M, D) what the encoder says of the nodes now, where the bank is added to it."""
-        return None if self._nodes is None or self._bank else self.text.embed(self._nodes)
+        return self.text.embed(self._nodes) if self._nodes is not None and self._read else None
 
     def source(self, rows: IntArray) -> Tokens:
         """The tokens of documents, as of now."""
@@ -94,7 +94,7 @@ class Enriched:
         groups: list[dict[str, Any]] = [{"params": list(self.text.encoder.parameters()), "lr": rate}]
         if self.enrichment is not None:
             groups.append({"params": list(self.enrichment.combiner.parameters()), "lr": combiner})
-            if self._bank:
+            if self.enrichment.bank.weight.requires_grad:
                 groups.append({"params": [self.enrichment.bank.weight], "lr": bank, "row_wise": row_wise})
         return [group for group in groups if group["params"]]
 
@@ -129,24 +129,28 @@ class Enriched:
         return enriched
 
 
-def enriched_documents(text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool) -> Enriched:
-    """Make the enrichment of documents. Its bank is empty until `Enriched.fill`: a resumed run encodes no nodes.
+def enriched_documents(
+    text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool, residual: bool
+) -> Enriched:
+    """Make the enrichment of documents. Its bank is zero until `Enriched.fill`: a resumed run encodes no nodes.
 
     Args:
         text: the encoder, and the tokens of documents and labels.
         nodes: M texts.
         design: of the combiner; None for no enrichment.
         most: see `Enriched`.
-        bank: see `Enriched`.
+        bank: whether nodes have vectors of their own, which are trained; else they are what the encoder says of them.
+        residual: whether those vectors are added to what the encoder says.
     """
+    read = residual or not bank
     if design is None:
-        return Enriched(text, None, None, most=most, bank=bank)
+        return Enriched(text, None, None, most=most, read=read)
     table = text.tokens(nodes, ("title",))
     width = text.encoder.width
     empty = np.zeros((len(nodes), width), np.float32)
     enrichment = Enrichment(empty, Combiner(width, design, seed=text.run.seed)).to(text.run.device)
     enrichment.bank.requires_grad_(bank)
-    return Enriched(text, enrichment, table, most=most, bank=bank)
+    return Enriched(text, enrichment, table, most=most, read=read)
 
 
 def appended_to(documents: Texts, edges: CSR | None, nodes: Texts, most: int) -> Texts:

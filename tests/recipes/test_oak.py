@@ -118,6 +118,7 @@ def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
         {"train_links": "out-of-fold"},
         {"share_encoder": True},
         {"bank": False, "train_links": "true"},
+        {"bank_residual": True},
         {"combiner": "mean", "train_links": "true"},
         {"combiner": "early"},
         {"base": "dpr", "train_links": "true"},
@@ -353,6 +354,24 @@ def test_without_a_bank_of_its_own_a_model_has_what_its_encoder_says_of_the_node
     assert model.linked.enrichment is not None
     nodes = model._embed(model.linked.linker.labels)
     np.testing.assert_allclose(model.linked.enrichment.bank.export(), nodes, atol=1e-6)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_node_without_links_is_what_the_trained_encoder_says_where_the_bank_is_added_to_it(
+    data: Dataset, residual: bool
+) -> None:
+    (graph,) = data.graphs.values()
+    assert graph.train is not None
+    nodes = graph.nodes.followed_by(Strings.of([data.labels.fields["title"][0]]))
+    wider = Graph(
+        nodes, CSR((graph.train.data, graph.train.indices, graph.train.indptr), shape=(240, len(nodes))), None
+    )
+    model = recipes.oak(replace(data, graphs={"wider": wider}), **OAK, bank_residual=residual)
+    assert model.linked is not None
+    assert model.linked.enrichment is not None
+    apart = model.linked.enrichment.bank.export() - model._embed(model.linked.linker.labels)
+    assert np.abs(apart[:-1]).max(1).min() > 0.01  # linked ones have moved
+    assert (np.abs(apart[-1]).max() < 1e-6) == residual
 
 
 def test_early_concatenation_puts_the_texts_of_nodes_behind_the_title(monkeypatch: pytest.MonkeyPatch) -> None:
