@@ -232,6 +232,6 @@ def attention_entropy(weights: FloatArray, links: IntArray) -> float:
     some = counts > 1
     if not some.any():
         return math.nan
-    shares = weights[some]
+    shares = weights[some] / np.maximum(weights[some].sum(1, keepdims=True), np.finfo(np.float32).tiny)
     entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(1)
     return float((entropy / np.log(counts[some])).mean())

@@ -161,7 +161,8 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
             regroup(run, clustered, known.documents(), o.cluster_size, epoch=epoch)
 
     predicted = linking.links_to_train_with()
-    link(linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed)))
+    chosen = linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed))
+    link(chosen, chances=linking.are_chances)
     run.train(
         "encoder",
         objective,

@@ -66,7 +66,9 @@ class Enriched:
         """The tokens of documents, as of now."""
         return self.text.encoder.tokenizer.batch(self._tokens, rows)
 
-    def link(self, edges: CSR | None, documents: Texts, fields: Sequence[str], nodes: Texts) -> None:
+    def link(
+        self, edges: CSR | None, documents: Texts, fields: Sequence[str], nodes: Texts, *, chances: bool = False
+    ) -> None:
         """Take the links of the documents; without an enrichment, append the texts of the nodes.
 
         Args:
@@ -74,11 +76,12 @@ class Enriched:
             documents: N texts.
             fields: that the encoder reads.
             nodes: M texts.
+            chances: whether the weights of links are how probable they are.
         """
         if edges is None:
             return
         if self.links is not None:
-            self.links.renew(edges)
+            self.links.renew(edges, chances=chances)
         else:
             longer = appended_to(documents, edges, nodes, self._most)
             self._tokens = self.text.tokens(longer, fields)
@@ -112,7 +115,7 @@ class Enriched:
         of_nodes = [] if b.links.nodes is None else [b.links.nodes]
         x, z, *texts = encode_together(self.text.encoder, b.documents, b.labels, *of_nodes)
         nodes = self.enrichment.read(b.links.node_ids, *texts)  # (A, D)
-        enriched, _ = self.enrichment.combiner(x, nodes, b.links.places)
+        enriched, _ = self.enrichment.combiner(x, nodes, b.links.places, b.links.chances)
         return x, z, enriched, (b.links.places >= 0).any(1)
 
     def documents(self) -> FloatArray:
@@ -123,8 +126,8 @@ class Enriched:
         texts = self._texts_of_nodes()
         if self.text.run.plan is not None:
             return x
-        links = self.links.of_every_document()
-        enriched, weights = self.enrichment.enrich(x, links, texts)
+        links, chances = self.links.of_every_document()
+        enriched, weights = self.enrichment.enrich(x, links, texts, chances)
         self.text.run.log.note(attention_entropy=round(attention_entropy(weights, links), 6))
         return enriched
 

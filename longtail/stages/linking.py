@@ -127,7 +127,7 @@ class Linking:
 
         They are the true links, or those of them that do not give a true label away, or those that linkers predict
         which have not seen the document, as they are predicted for new documents: each of F parts of the documents is
-        linked by a linker that was trained on the others.
+        linked by a linker that was trained on the others. Their weights are those of the graph, or `are_chances`.
         """
         if self.graph is not None and not self.o.share_encoder:
             self.linker()
@@ -145,6 +145,11 @@ class Linking:
             self._forget_folds()
         return links
 
+    @property
+    def are_chances(self) -> bool:
+        """Whether the weights of `links_to_train_with` are how probable the links are."""
+        return self.o.link_chances and self.o.train_links == "out-of-fold"
+
     def _forget_folds(self) -> None:
         """Remove the linkers that were trained for the links alone."""
         assert self.run.folder is not None
@@ -155,16 +160,19 @@ class Linking:
         """The links of each fold of the documents, by a linker that was trained on the others."""
         folds, most = self.o.folds, self.o.links
         fold = np.random.default_rng([self.o.seed, 0, 0, 0, 5]).permutation(len(self.train)) % folds
-        ids = np.full((len(self.train), most), -1, np.int64)
+        ids, weights = np.full((len(self.train), most), -1, np.int64), np.ones((len(self.train), most), np.float32)
         for i in range(folds):
             linker = self.linker(f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
             rows = np.flatnonzero(fold == i)
             if self.run.plan is None:
-                ids[rows] = Linked(linker, most, None).find(self.train.documents.take(rows)).ids
+                found = Linked(linker, most, None).find(self.train.documents.take(rows))
+                ids[rows], chances = found.ids, Chances.learn(found, self.train.targets[rows])
+                if chances is not None and self.are_chances:
+                    weights[rows] = chances(found)
             else:
                 self.run.counted("links", len(rows), len(self.nodes), linker.width)
         rows, places = np.nonzero(ids >= 0)
-        return csr(rows, ids[rows, places], self.train.targets.shape)
+        return csr(rows, ids[rows, places], self.train.targets.shape, weights[rows, places])
 
     def linker(self, name: str = "linker", rows: IntArray | None = None) -> Bundle:
         """A linker, trained once in a run of its own within the run's folder, or found there.

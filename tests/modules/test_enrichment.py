@@ -203,4 +203,5 @@ def test_how_evenly_documents_weigh_their_nodes() -> None:
     assert attention_entropy(even, links) == pytest.approx(1)
     assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0, 1]], np.float32), links) == pytest.approx(0)
     assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0.5, 0.5]], np.float32), links) == pytest.approx(0.5)
+    assert attention_entropy(even * 0.4, links) == pytest.approx(1)  # of links that are not certain
     assert math.isnan(attention_entropy(even[1:3], links[1:3]))

@@ -20,6 +20,7 @@ from longtail.data.texts import Strings, Texts
 from longtail.files import write_json
 from longtail.model import Bundle
 from longtail.model.explanation import linked_nodes
+from longtail.modules.linker import Linked
 from longtail.stages import enriching as enriching_module
 from longtail.stages.linking import Linking, LinkOptions, links_of
 from longtail.testing.planted import planted_links
@@ -98,11 +99,16 @@ def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
 
     o = LinkOptions(share_encoder=True, train_links="out-of-fold", folds=3, links=2)
     linking = links_of(Run(), data, linker, o, validation=0.1)
-    monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
+    monkeypatch.setattr(Linked, "find", lambda self, texts: _top(texts, self.most, linking, seen[-1]))
     links = linking.links_to_train_with()
     assert len(seen) == 3
     assert links.shape == linking.train.targets.shape
     assert (np.diff(links.indptr) == 2).all()
+    share = linking.train.targets[:, :2].mean()  # all are found at the same score, 1
+    np.testing.assert_allclose(links.data, share, atol=0.02)
+    assert linking.are_chances
+    published = replace(linking, o=replace(o, link_chances=False))
+    assert set(published.links_to_train_with().data) == {1.0}
 
 
 def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
