@@ -61,7 +61,7 @@ class Options(LinkOptions):
         choices=("ngame", "dpr"),
     )
     linker: str = option(
-        "ngame",
+        "unidec",
         "the recipe of the linker, trained with the graph's nodes as labels in a run of its own",
         choices=LINKERS,
     )

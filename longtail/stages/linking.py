@@ -44,7 +44,7 @@ class LinkOptions(ClassifierOptions):
         "that a new document is encoded once for both",
     )
     train_links: str = option(
-        "true",
+        "answer-free",
         "links that documents are trained with: as they are, without the nodes that are labels of the document, or "
         "predicted by linkers that have not seen the document",
         choices=TRAIN_LINKS,
