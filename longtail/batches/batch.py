@@ -62,16 +62,19 @@ class Links:
         node_ids: (A,) int64 in [0, M), ascending, each once.
         places: (B, K) int64 in [0, A): the nodes of each document, and -1 behind the last of them.
         nodes: their tokens; None where nodes have vectors of their own.
+        chances: (B, K) float32, how probable each link is; None where all are certain.
     """
 
     node_ids: Tensor
     places: Tensor
     nodes: Tokens | None
+    chances: Tensor | None = None
 
     def to(self, device: torch.device) -> Links:
         """The same on a device."""
         nodes = None if self.nodes is None else self.nodes.to(device)
-        return Links(self.node_ids.to(device), self.places.to(device), nodes)
+        chances = None if self.chances is None else self.chances.to(device)
+        return Links(self.node_ids.to(device), self.places.to(device), nodes, chances)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import torch
 from longtail.batches.batch import Links
 from longtail.data.sparse import CSR, gather, heaviest
 from longtail.text.tokens import Tokens
-from longtail.topk import IntArray
+from longtail.topk import FloatArray, IntArray
 
 
 class LinkedNodes:
@@ -25,11 +25,16 @@ class LinkedNodes:
     """
 
     def __init__(self, edges: CSR, most: int, nodes: Callable[[IntArray], Tokens] | None = None) -> None:
-        self._edges, self._most, self._nodes = edges, most, nodes
+        self._edges, self._most, self._nodes, self._chances = edges, most, nodes, False
 
-    def renew(self, edges: CSR) -> None:
-        """Take other edges of the same documents and nodes."""
-        self._edges = edges
+    def renew(self, edges: CSR, *, chances: bool = False) -> None:
+        """Take other edges of the same documents and nodes.
+
+        Args:
+            edges: (N, M).
+            chances: whether their weights are how probable they are; all edges are certain if not.
+        """
+        self._edges, self._chances = edges, chances
 
     def __call__(self, rows: IntArray, generator: np.random.Generator) -> Links:
         """The nodes of a batch.
@@ -41,16 +46,28 @@ class LinkedNodes:
         positions, counts = gather(self._edges.indptr, rows)
         owner = np.repeat(np.arange(len(rows)), counts)
         order = np.lexsort((generator.random(len(owner)), owner))  # (E,) at random within a document
-        ids = padded(self._edges.indices[positions][order], counts, self._most)  # (B, K)
+        ids, chances = self._of_entries(self._edges, padded(positions[order], counts, self._most))  # (B, K)
         node_ids, at = np.unique(ids[ids >= 0], return_inverse=True)
         places = np.full_like(ids, -1)
         places[ids >= 0] = at
         nodes = None if self._nodes is None else self._nodes(node_ids)
-        return Links(torch.from_numpy(node_ids), torch.from_numpy(places), nodes)
+        sure = None if chances is None else torch.from_numpy(chances)
+        return Links(torch.from_numpy(node_ids), torch.from_numpy(places), nodes, sure)
 
-    def of_every_document(self) -> IntArray:
-        """(N, K) node ids, padded with -1: of documents that have too many, those of the heaviest edges."""
-        return heaviest_links(self._edges, self._most)
+    def of_every_document(self) -> tuple[IntArray, FloatArray | None]:
+        """All documents' nodes: of those that have too many, the ends of the heaviest edges.
+
+        Returns:
+            (N, K) node ids, padded with -1, and (N, K) how probable the links are, or None where all are certain.
+        """
+        kept = heaviest(self._edges, self._most)
+        return self._of_entries(kept, padded(np.arange(kept.nnz), np.diff(kept.indptr), self._most))
+
+    def _of_entries(self, edges: CSR, at: IntArray) -> tuple[IntArray, FloatArray | None]:
+        """The nodes and chances of stored edges, (B, K) of them, padded with -1."""
+        there = at >= 0
+        ids = np.where(there, edges.indices[at], -1)
+        return ids, np.where(there, edges.data[at], 0).astype(np.float32) if self._chances else None
 
 
 def heaviest_links(edges: CSR, most: int) -> IntArray:

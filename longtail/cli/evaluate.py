@@ -11,7 +11,7 @@ from rich.console import Console
 from longtail.batches.links import heaviest_links
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.data.dataset import Dataset
-from longtail.data.filters import proposed_pairs
+from longtail.data.filters import answers, apart, proposed_pairs
 from longtail.data.io.formats import read_sparse
 from longtail.errors import BadInput
 from longtail.files import replacing, write_json
@@ -42,6 +42,9 @@ def evaluate(
     oracle_links: Annotated[
         Path | None, typer.Option(help="Enrich test documents with the links of this file, not with predicted ones.")
     ] = None,
+    answer_free: Annotated[
+        bool, typer.Option("--answer-free", help="Leave those of them out whose node is a true label of the document.")
+    ] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
@@ -50,7 +53,7 @@ def evaluate(
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=model.fields)
     test = must_have_test(dataset)
-    links = None if oracle_links is None else _links(oracle_links, model, len(test))
+    links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(model, dataset, ks=ks, intervals=intervals, links=links)
     console = Console()
     console.print(found)
@@ -92,14 +95,17 @@ def _show_both_ways(model: Model, vectors: FloatArray, dataset: Dataset, console
         )
 
 
-def _links(path: Path, model: Model, documents: int) -> IntArray:
+def _links(path: Path, model: Model, dataset: Dataset, *, answer_free: bool) -> IntArray:
     """The nodes of test documents in a file, the heaviest `ORACLE` of each, for a model that enriches documents."""
     if not isinstance(model, Bundle) or model.linked is None:
         raise BadInput("oracle_links", f"{model.recipe} links no documents", remedy="train oak, or leave it out")
-    edges, expected = read_sparse(path, what="node id"), (documents, len(model.linked.linker.labels))
+    test, nodes = must_have_test(dataset), model.linked.linker.labels.fields["title"]
+    edges, expected = read_sparse(path, what="node id"), (len(test), len(nodes))
     if edges.shape != expected:
         problem = f"expected (test documents, nodes) {expected}, found {edges.shape}"
         raise BadInput(path, problem, line=1, remedy="give the links of the test split to the graph of the model")
+    if answer_free:
+        edges = apart(edges, answers(test.targets, nodes, dataset.labels))
     return heaviest_links(edges, ORACLE)
 
 

@@ -6,7 +6,7 @@ from itertools import repeat
 
 import numpy as np
 
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, csr
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 
@@ -20,6 +20,32 @@ def matches(left: Strings, right: Strings) -> CSR:
         _one_hot(np.fromiter(map(group_of.get, side, repeat(-1)), np.int64, len(side)), len(right)) for side in texts
     )
     return _ones(of_left @ of_right.T)
+
+
+class Same:
+    """Which of m strings are equal to others: `matches` for one side that is asked again and again.
+
+    What it keeps is 16 bytes a string.
+
+    Args:
+        strings: m of them.
+    """
+
+    def __init__(self, strings: Strings) -> None:
+        hashes = np.fromiter(map(hash, strings), np.int64, len(strings))
+        self._strings, self._order = strings, np.argsort(hashes, kind="stable")
+        self._hashes = hashes[self._order]
+
+    def pairs(self, left: Strings) -> CSR:
+        """(n, m) CSR of ones: which of the m strings each of n others equals. The empty string equals none."""
+        wanted = np.fromiter(map(hash, left), np.int64, len(left))
+        first, last = (np.searchsorted(self._hashes, wanted, side=side) for side in ("left", "right"))
+        rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for i in np.flatnonzero(last > first).tolist():
+            found = [j for j in self._order[first[i] : last[i]].tolist() if left[i] and self._strings[j] == left[i]]
+            rows.append(np.full(len(found), i))
+            columns.append(np.array(found, np.int64))
+        return csr(np.concatenate(rows), np.concatenate(columns), (len(left), len(self._strings)))
 
 
 def identity_pairs(documents: Texts, labels: Texts) -> CSR:
@@ -45,6 +71,18 @@ def reciprocal_pairs(itself: CSR, train_itself: CSR, train_targets: CSR) -> CSR:
         train_targets: (N, L) the labels of the training documents.
     """
     return _ones(itself @ train_targets.T @ train_itself)
+
+
+def answers(targets: CSR, nodes: Strings, labels: Texts) -> CSR:
+    """(n, M) CSR of ones: node m of a graph *is* a true label of document i. It has the label's uid, or its title.
+
+    Args:
+        targets: (n, L) the true labels of some documents.
+        nodes: M texts.
+        labels: L of them.
+    """
+    same = union(matches(nodes, labels.fields["title"]), matches(nodes, labels.uids))
+    return _ones(targets @ same.T)
 
 
 def proposed_pairs(split: Split, train: Split, labels: Texts) -> CSR:
@@ -83,6 +121,14 @@ def union(left: CSR, right: CSR) -> CSR:
 def without(pairs: CSR, others: CSR) -> CSR:
     """The pairs that are not among the others."""
     return _ones(pairs - pairs.multiply(others.sign()))
+
+
+def apart(edges: CSR, others: CSR) -> CSR:
+    """Weighted edges without those that are pairs of others."""
+    left = CSR(edges - edges.multiply(others.sign()))
+    left.eliminate_zeros()
+    left.sort_indices()
+    return CSR((left.data, left.indices.astype(np.int64), left.indptr.astype(np.int64)), shape=left.shape)
 
 
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:

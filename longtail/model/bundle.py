@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.modules.heads import TwoHeads
-from longtail.modules.linker import Linked, with_one
+from longtail.modules.linker import Chances, Linked, with_one
 from longtail.modules.storage import Modules
 from longtail.search.fusion import Fusion
 from longtail.text.tokens import token_table
@@ -119,8 +119,8 @@ class Bundle(Model):
         """
         x = self._embed(texts)
         if self.linked is not None:
-            links = self.linked.find(texts, x, self.encoder).ids if links is None else links
-            x = np.concatenate([x, self.linked.enrich(texts, x, links, self._embed)], axis=1)
+            found = self.linked.find(texts, x, self.encoder) if links is None else links
+            x = np.concatenate([x, self.linked.enrich(texts, x, found, self._embed)], axis=1)
         return with_one(x)
 
     def _embed(self, texts: Texts) -> FloatArray:
@@ -197,6 +197,7 @@ class Bundle(Model):
             "labels": len(self.labels),
             "kinds": list(self.kinds),
             "links": self.linked and self.linked.most,
+            "chances": self.linked and self.linked.chances and asdict(self.linked.chances),
         }
 
     @classmethod
@@ -219,16 +220,17 @@ class Bundle(Model):
         linked = None
         if card.get("links") is not None:
             linker = cls.load(folder / "linker", device=device, encoder=encoder)
-            linked = Linked(linker, card["links"], enrichment)
+            known = card.get("chances")  # no model had them before
+            linked = Linked(linker, card["links"], enrichment, known and Chances(**known))
         width = encoder.width if heads is None else heads.text.width
         for name, array in vectors.items():
             if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        known = {"ids": np.array(arrays["ids"])} if "ids" in arrays else {}
+        ids = {"ids": np.array(arrays["ids"])} if "ids" in arrays else {}
         fields = tuple(card["fields"])
-        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, **known)
+        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, **ids)
 
 
 def read_card(folder: Path) -> dict[str, Any]:

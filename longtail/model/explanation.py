@@ -59,7 +59,8 @@ class Node(NamedTuple):
         id: of the node, in [0, M).
         text: of the node.
         score: that the linker gave it.
-        weight: that the combiner gave it; the weights of a document's nodes sum to 1. None where it has no weights.
+        weight: that the combiner gave it; the weights of a document's nodes sum to 1, and to less where the linker is
+            not sure of them. None where it has no weights.
     """
 
     id: int
@@ -83,7 +84,7 @@ def linked_nodes(model: Model, given: Sequence[Mapping[str, str]]) -> list[list[
     linked, texts, (encoder,) = model.linked, Texts.by_field(given, model.fields), model.encoders
     x = embed(encoder, token_table(texts, model.fields, encoder.tokenizer), device=model.device)
     top = linked.find(texts, x, encoder)
-    weights = None if linked.enrichment is None else linked.enrichment.enrich(x, top.ids)[1]
+    weights = None if linked.enrichment is None else linked.weigh(x, top, linked.enrichment)[1]
     titles = linked.linker.labels.fields["title"]
     return [
         [

@@ -48,8 +48,12 @@ class Combiner(nn.Module):
     ``<W_d x, W_m v_k> / sqrt(D)``. The three projections start at the identity and have a spectral norm of 1. With h
     heads, each weighs its own D / h columns. A document without nodes passes through: x' = x.
 
-    Source: OAK (Mohan et al., 2024), section 4; details as in its code. Without attention it is the mean pooling of
-    Table 6: ``x' = normalise(x + mean of v_k)``.
+    Links that may be wrong come with their chances p_k, which the weights are multiplied by (log p_k is added to the
+    logits), and with a null node: its vector is 0, and its weight that of an average node times the chance that no link
+    is right, the product of all 1 - p_k. So a document whose links are all doubtful stays near what its text says.
+
+    Source: OAK (Mohan et al., 2024), section 4; details as in its code, which has no chances. Without attention it is
+    the mean pooling of Table 6: ``x' = normalise(x + mean of v_k)``.
 
     Args:
         width: D.
@@ -72,16 +76,18 @@ class Combiner(nn.Module):
                 if design.spectral_norm:
                     with_spectral_norm(layer)
 
-    def forward(self, x: Tensor, nodes: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, nodes: Tensor, places: Tensor, chances: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Enrich B documents.
 
         Args:
             x: (B, D) rows of unit length.
             nodes: (A, D) rows of unit length.
             places: (B, K) which of the nodes each document has, padded with -1.
+            chances: (B, K) in [0, 1], how probably it has them; all are certain if left out.
 
         Returns:
-            (B, D) rows of unit length, and (B, K) the weight of each node: they sum to 1, and to 0 without nodes.
+            (B, D) rows of unit length, and (B, K) the weight of each node: they sum to 1, to less where no link is
+            certain, and to 0 without nodes.
         """
         there = places >= 0  # (B, K)
         if not bool(there.any()):
@@ -90,33 +96,51 @@ class Combiner(nn.Module):
         at = places.clamp(min=0)
         values = F.embedding(at, nodes)  # (B, K, D)
         if not self.design.attention:
-            weights = there / there.sum(1, keepdim=True).clamp(min=1)  # (B, K)
+            weights = _shares(torch.zeros_like(places, dtype=x.dtype)[..., None], there, chances)[..., 0]  # (B, K)
             return torch.where(linked, unit(x + (weights[..., None] * values).sum(1)), x), weights
-        weights = self._attention(x, nodes, at, there)  # (B, K, h)
+        weights = _shares(self._logits(x, nodes, at), there, chances)  # (B, K, h)
         values = values.view(*values.shape[:2], self.design.heads, -1)  # (B, K, h, D / h)
         dropped = F.dropout(weights, self.design.dropout, self.training)
         pooled = (dropped[..., None] * values).sum(1).flatten(1)  # (B, D)
         fused = unit(self.norm(x + self.out(pooled)))
         return torch.where(linked, fused, x), weights.mean(2)
 
-    def _attention(self, x: Tensor, nodes: Tensor, at: Tensor, there: Tensor) -> Tensor:
-        """The weights of each document's nodes by head, (B, K, h)."""
+    def _logits(self, x: Tensor, nodes: Tensor, at: Tensor) -> Tensor:
+        """Of each document's nodes by head, (B, K, h)."""
         heads = self.design.heads
         query: Tensor = self.of_document(x).view(len(x), heads, -1)  # (B, h, D / h)
         keys = F.embedding(at, self.of_nodes(nodes)).view(*at.shape, heads, -1)  # (B, K, h, D / h)
         temperature = self.design.temperature or math.sqrt(query.shape[2])
-        logits = (query[:, None] * keys).sum(3) / temperature  # (B, K, h)
-        weights: Tensor = logits.masked_fill(~there[..., None], torch.finfo(logits.dtype).min).softmax(1)
-        return weights * there[..., None]
+        logits: Tensor = (query[:, None] * keys).sum(3) / temperature
+        return logits
+
+
+def _shares(logits: Tensor, there: Tensor, chances: Tensor | None) -> Tensor:
+    """The weights of each document's nodes, (B, K, h).
+
+    Args:
+        logits: (B, K, h).
+        there: (B, K) bool, which nodes there are.
+        chances: (B, K), as of `Combiner.forward`.
+    """
+    limits = torch.finfo(logits.dtype)
+    shares = logits.masked_fill(~there[..., None], limits.min).softmax(1) * there[..., None]
+    if chances is None:
+        return shares
+    null = (1 - chances * there).prod(1) / there.sum(1).clamp(min=1)  # (B,)
+    shares = shares * chances[..., None]
+    return shares / (shares.sum(1, keepdim=True) + null[:, None, None]).clamp(min=limits.tiny)
 
 
 class Enrichment(nn.Module):
     """A knowledge bank, one vector for each of M nodes, and the combiner that reads it.
 
-    A row is read at unit length, and gets a row gradient: a step touches the nodes that its documents are linked to.
+    A node is read at unit length, and its row gets a row gradient: a step touches the nodes that its documents are
+    linked to. While it trains, the bank may hold only what is added to the encoder's vectors of the nodes' texts, which
+    are given to whoever reads it then; a finished one is `whole`.
 
     Args:
-        nodes: (M, D) float32, where the bank starts: the encoder's vectors of the nodes' texts.
+        nodes: (M, D) float32, where the bank starts.
         combiner: D wide.
     """
 
@@ -125,21 +149,35 @@ class Enrichment(nn.Module):
         self.bank = Table(torch.from_numpy(nodes.copy()))
         self.combiner = combiner
 
-    def read(self, ids: Tensor) -> Tensor:
-        """The vectors of A nodes, (A, D) of unit length; ids ascending, each once."""
-        return unit(self.bank.rows(ids))
+    def read(self, ids: Tensor, texts: Tensor | None = None) -> Tensor:
+        """The vectors of A nodes, (A, D) of unit length.
+
+        Args:
+            ids: (A,) ascending, each once.
+            texts: (A, D) the encoder's vectors of their texts, which the rows of the bank are added to.
+        """
+        rows = self.bank.rows(ids)
+        return unit(rows if texts is None else rows + texts)
+
+    def whole(self, texts: FloatArray) -> Enrichment:
+        """The same with a bank that the encoder's vectors of all nodes' texts, (M, D), are a part of."""
+        return Enrichment(self.bank.export() + texts, self.combiner).to(self.bank.weight.device)
 
     def refill(self, nodes: FloatArray) -> None:
         """Replace all vectors of the bank, (M, D)."""
         for part, rows in self.bank.blocks():
             rows.copy_(torch.from_numpy(nodes[part]))
 
-    def enrich(self, x: FloatArray, links: IntArray) -> tuple[FloatArray, FloatArray]:
+    def enrich(
+        self, x: FloatArray, links: IntArray, texts: FloatArray | None = None, chances: FloatArray | None = None
+    ) -> tuple[FloatArray, FloatArray]:
         """Enrich any number of documents, without gradients.
 
         Args:
             x: (n, D) rows of unit length.
             links: (n, K) ids of the nodes that each is linked to, padded with -1.
+            texts: (M, D) the encoder's vectors of the nodes' texts, where the bank is added to them.
+            chances: (n, K) how probable each link is; all are certain if left out.
 
         Returns:
             (n, D) rows of unit length, and (n, K) the weights of the nodes, as from the combiner.
@@ -153,9 +191,11 @@ class Enrichment(nn.Module):
                 part = slice(start, start + _BLOCK)
                 ids, places = np.unique(np.maximum(links[part], 0), return_inverse=True)
                 places = np.where(links[part] < 0, -1, places.reshape(links[part].shape))
-                nodes = self.read(torch.from_numpy(ids).to(device))
+                said = None if texts is None else torch.from_numpy(texts[ids]).to(device)
+                nodes = self.read(torch.from_numpy(ids).to(device), said)
                 own, at = (torch.from_numpy(array).to(device) for array in (x[part], places))
-                vectors, shares = self.combiner(own, nodes, at)
+                sure = None if chances is None else torch.from_numpy(chances[part]).to(device)
+                vectors, shares = self.combiner(own, nodes, at, sure)
                 enriched[part], weights[part] = vectors.cpu().numpy(), shares.cpu().numpy()
         self.train(was_training)
         return enriched, weights
@@ -192,6 +232,6 @@ def attention_entropy(weights: FloatArray, links: IntArray) -> float:
     some = counts > 1
     if not some.any():
         return math.nan
-    shares = weights[some]
+    shares = weights[some] / np.maximum(weights[some].sum(1, keepdims=True), np.finfo(np.float32).tiny)
     entropy = -(shares * np.log(np.where(shares > 0, shares, 1))).sum(1)
     return float((entropy / np.log(counts[some])).mean())

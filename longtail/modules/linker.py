@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
 
+from longtail.data.filters import Same
+from longtail.data.sparse import CSR, holds
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.enrichment import Enrichment
-from longtail.topk import FloatArray, IntArray, TopK
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+
+_DECAY = 1e-3  # of the weights of chances: where all links are right, they would grow without end
 
 
 class Linker(Protocol):
@@ -29,11 +35,49 @@ class Linker(Protocol):
     def encode(self, texts: Texts) -> FloatArray:
         """The (n, W + 1) vectors of n texts."""
 
-    def search(self, vectors: FloatArray, k: int) -> TopK:
-        """The k best nodes of encoded texts."""
+    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best nodes of encoded texts, without some pairs."""
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write it into a new folder, with or without its encoder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """How probable links are by the scores that their linker gives them: sigmoid(slope * score + offset)."""
+
+    slope: float
+    offset: float
+
+    def __call__(self, top: TopK) -> FloatArray:
+        """(n, K) in [0, 1], of found nodes."""
+        scores = np.where(top.ids < 0, 0, top.scores)
+        return np.asarray(expit(self.slope * scores + self.offset), np.float32)
+
+    @classmethod
+    def learn(cls, top: TopK, truth: CSR) -> Chances | None:
+        """Learn them by logistic regression; None where nothing was found.
+
+        Args:
+            top: the nodes found for n documents.
+            truth: (n, M) their links.
+        """
+        there = top.ids >= 0
+        scores, right = top.scores[there].astype(np.float64), holds(truth, top.ids)[there]
+        if not len(scores):
+            return None
+        mean, spread = scores.mean(), scores.std() or 1.0
+        inputs = (scores - mean) / spread
+
+        def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+            slope, offset = weights
+            logits = slope * inputs + offset
+            errors = expit(logits) - right
+            value = np.mean(np.logaddexp(0, logits) - right * logits) + _DECAY * (weights @ weights) / 2
+            return float(value), np.array([np.mean(errors * inputs), np.mean(errors)]) + _DECAY * weights
+
+        slope, offset = minimize(loss, np.zeros(2), jac=True, method="BFGS").x
+        return cls(float(slope / spread), float(offset - slope * mean / spread))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +89,52 @@ class Linked:
         most: nodes that a document gets.
         enrichment: makes a vector of the document's own and those of the nodes; without it the texts of the nodes are
             appended to the document's.
+        chances: how far the nodes that the linker finds are believed; fully if left out.
     """
 
     linker: Linker
     most: int
     enrichment: Enrichment | None
+    chances: Chances | None = None
+    _same: Same = field(init=False, repr=False, compare=False)
 
-    def find(self, texts: Texts, x: FloatArray, encoder: Encoder) -> TopK:
-        """The nodes of n texts, (n, most), best first.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"]))
+
+    def find(self, texts: Texts, x: FloatArray | None = None, encoder: Encoder | None = None) -> TopK:
+        """The nodes of n texts, (n, most), best first. No text gets a node that is the same text: it tells nothing.
 
         Args:
             texts: n texts.
-            x: (n, D) their vectors under the model's encoder.
+            x: (n, D) their vectors under the model's encoder; they are encoded here if left out.
             encoder: of the model.
         """
-        shared = self.linker.encoder is encoder
-        return self.linker.search(with_one(x) if shared else self.linker.encode(texts), self.most)
+        shared = x is not None and self.linker.encoder is encoder
+        vectors = with_one(x) if shared and x is not None else self.linker.encode(texts)
+        itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
+        return self.linker.search(vectors, self.most, exclude=itself)
 
-    def enrich(self, texts: Texts, x: FloatArray, links: IntArray, embed: Callable[[Texts], FloatArray]) -> FloatArray:
+    def enrich(
+        self, texts: Texts, x: FloatArray, links: IntArray | TopK, embed: Callable[[Texts], FloatArray]
+    ) -> FloatArray:
         """The enriched vectors of n texts, (n, D).
 
         Args:
             texts: n texts.
             x: (n, D) their own vectors.
-            links: (n, K) ids of their nodes, padded with -1.
+            links: what `find` found, or (n, K) ids of nodes that they are certain to have, padded with -1.
             embed: the model's encoder.
         """
         if self.enrichment is None:
-            return embed(appended(texts, links, self.linker.labels.fields["title"]))
-        return self.enrichment.enrich(x, links)[0]
+            ids = links.ids if isinstance(links, TopK) else links
+            return embed(appended(texts, ids, self.linker.labels.fields["title"]))
+        return self.weigh(x, links, self.enrichment)[0]
+
+    def weigh(self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment) -> tuple[FloatArray, FloatArray]:
+        """The enriched vectors (n, D) of (n, D) documents, and the weights of their nodes, (n, K)."""
+        if not isinstance(links, TopK):
+            return enrichment.enrich(x, links)
+        return enrichment.enrich(x, links.ids, chances=None if self.chances is None else self.chances(links))
 
 
 def with_one(vectors: FloatArray) -> FloatArray:

@@ -62,11 +62,16 @@ class Options(ClusterOptions, LinkOptions):
         choices=("ngame", "dpr"),
     )
     linker: str = option(
-        "ngame",
+        "unidec",
         "the recipe of the linker, trained with the graph's nodes as labels in a run of its own",
         choices=LINKERS,
     )
     bank: bool = option(True, "vectors of the nodes' own; without it nodes are encoded by the encoder (Table 4)")
+    bank_residual: bool = option(
+        False,
+        "the bank starts at zero and is added to what the encoder says of the nodes in each step, so that a node "
+        "without links is its text; else it starts at the untrained encoder's vectors, as published",
+    )
     bank_learning_rate: float = option(2e-2, "of the bank", within=NATURAL)
     bank_row_wise: bool = option(
         False,
@@ -123,7 +128,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields))
     design = Design(o.combiner == "attention", o.heads, o.spectral_norm, o.attention_temperature, o.attention_dropout)
     late = None if early or edges is None else design
-    known = enriched_documents(text, linking.nodes, late, most=o.most_links, bank=o.bank)
+    known = enriched_documents(text, linking.nodes, late, most=o.most_links, bank=o.bank, residual=o.bank_residual)
     link = partial(known.link, documents=train.documents, fields=o.fields, nodes=linking.nodes)
     link(edges)  # true ones, for the plan
     clustered = Clustered(len(train), o.batch, seed=o.seed)
@@ -156,7 +161,8 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
             regroup(run, clustered, known.documents(), o, epoch=epoch)
 
     predicted = linking.links_to_train_with()
-    link(linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed)))
+    chosen = linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed))
+    link(chosen, chances=linking.are_chances)
     run.train(
         "encoder",
         objective,
@@ -170,7 +176,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     )
 
     vectors = {"encoder": text.embed(text.labels)}
-    linked = linking.linked(text, known.enrichment)
+    linked = linking.linked(text, known.finished())
     if classify:
         x = known.documents()  # (N, D)
         vectors["classifier"] = train_classifiers(run, train, x, vectors["encoder"], label_loss, o)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from longtail.data.dataset import Dataset
+from longtail.data.filters import answers, apart, matches
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry, save_csr
 from longtail.data.split import Split
@@ -17,16 +18,16 @@ from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
 from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
-from longtail.modules.linker import Linked
+from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.held_out import fuse, rows_held_out
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
-from longtail.topk import IntArray
+from longtail.topk import IntArray, TopK
 from longtail.train.run import Run
 
-TRAIN_LINKS = ("true", "out-of-fold")
+TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +44,9 @@ class LinkOptions(ClassifierOptions):
         "that a new document is encoded once for both",
     )
     train_links: str = option(
-        "true",
-        "links that documents are trained with, as they are or predicted by linkers that have not seen the document",
+        "answer-free",
+        "links that documents are trained with: as they are, without the nodes that are labels of the document, or "
+        "predicted by linkers that have not seen the document",
         choices=TRAIN_LINKS,
     )
     folds: int = option(
@@ -53,6 +55,11 @@ class LinkOptions(ClassifierOptions):
         within=Range(2),
     )
     links: int = option(3, "nodes that the linker gives a document", within=COUNT)
+    link_chances: bool = option(
+        True,
+        "links that are predicted count as far as they are probable, which is learned on the held-out documents; else "
+        "as if they were true, as published",
+    )
     most_links: int = option(
         15, "nodes that a document has at most in training; of more, a random part in each step", within=COUNT
     )
@@ -64,8 +71,11 @@ class Linking:
 
     Attributes:
         graph: its name; None where no graph is wanted, and all of this does nothing.
-        train: N training documents; their targets are the nodes that they are linked to.
+        train: N training documents; their targets are the nodes that they are linked to, and nodes of the document's
+            own text are filtered: they are never links, and no linker learns that they are none.
         held_out: documents that no linker is trained on, with their links.
+        links: (N, M) the same links of the training documents, by their weights in the graph.
+        answers: (N, M) nodes that are true labels of the training documents.
         nodes: M texts.
         recipe: of the linker.
         o: how.
@@ -75,6 +85,8 @@ class Linking:
     graph: str | None
     train: Split
     held_out: Split
+    links: CSR
+    answers: CSR
     nodes: Texts
     recipe: Recipe
     o: LinkOptions
@@ -85,7 +97,7 @@ class Linking:
         """The data set with links of its N training documents, the true ones if left out, as its only graph."""
         if self.graph is None:
             return dataset
-        edges = self.train.targets if links is None else links
+        edges = self.links if links is None else links
         return replace(dataset, graphs={self.graph: Graph(self.nodes.fields["title"], edges, None)})
 
     def edges_of(self, dataset: Dataset) -> CSR | None:
@@ -102,20 +114,27 @@ class Linking:
         if self.graph is None:
             return None
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
+        linked = Linked(linker, self.o.links, enrichment)
         if self.run.plan is None:
-            self.report(linker, self.o.links)
-        return Linked(linker, self.o.links, enrichment)
+            found = linked.find(self.held_out.documents)
+            self.report(found)
+            if self.o.link_chances:
+                linked = replace(linked, chances=Chances.learn(found, self.held_out.targets))
+        return linked
 
     def links_to_train_with(self) -> CSR:
         """The (N, M) links that training documents are enriched with. Linkers are trained here: the first stage.
 
-        They are the true links, or those that linkers predict which have not seen the document, as they are predicted
-        for new documents: each of F parts of the documents is linked by a linker that was trained on the others.
+        They are the true links, or those of them that do not give a true label away, or those that linkers predict
+        which have not seen the document, as they are predicted for new documents: each of F parts of the documents is
+        linked by a linker that was trained on the others. Their weights are those of the graph, or `are_chances`.
         """
         if self.graph is not None and not self.o.share_encoder:
             self.linker()
         if self.graph is None or self.o.train_links == "true":
-            return self.train.targets
+            return self.links
+        if self.o.train_links == "answer-free":
+            return apart(self.links, self.answers)
         kept = None if self.run.folder is None else self.run.folder / "links"
         if kept is not None and kept.is_dir():
             self._forget_folds()  # a crash may have come between the two
@@ -125,6 +144,11 @@ class Linking:
             save_csr(links, kept)
             self._forget_folds()
         return links
+
+    @property
+    def are_chances(self) -> bool:
+        """Whether the weights of `links_to_train_with` are how probable the links are."""
+        return self.o.link_chances and self.o.train_links == "out-of-fold"
 
     def _forget_folds(self) -> None:
         """Remove the linkers that were trained for the links alone."""
@@ -136,16 +160,19 @@ class Linking:
         """The links of each fold of the documents, by a linker that was trained on the others."""
         folds, most = self.o.folds, self.o.links
         fold = np.random.default_rng([self.o.seed, 0, 0, 0, 5]).permutation(len(self.train)) % folds
-        ids = np.full((len(self.train), most), -1, np.int64)
+        ids, weights = np.full((len(self.train), most), -1, np.int64), np.ones((len(self.train), most), np.float32)
         for i in range(folds):
             linker = self.linker(f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
             rows = np.flatnonzero(fold == i)
             if self.run.plan is None:
-                ids[rows] = linker.rank(self.train.documents.take(rows), most).ids
+                found = Linked(linker, most, None).find(self.train.documents.take(rows))
+                ids[rows], chances = found.ids, Chances.learn(found, self.train.targets[rows])
+                if chances is not None and self.are_chances:
+                    weights[rows] = chances(found)
             else:
                 self.run.counted("links", len(rows), len(self.nodes), linker.width)
         rows, places = np.nonzero(ids >= 0)
-        return csr(rows, ids[rows, places], self.train.targets.shape)
+        return csr(rows, ids[rows, places], self.train.targets.shape, weights[rows, places])
 
     def linker(self, name: str = "linker", rows: IntArray | None = None) -> Bundle:
         """A linker, trained once in a run of its own within the run's folder, or found there.
@@ -197,22 +224,16 @@ class Linking:
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
         return fuse(self.run, bundle, self.held_out, self.train.targets)
 
-    def report(self, linker: Bundle, most: int) -> None:
-        """Say and note how good the links of the held-out documents are.
-
-        Args:
-            linker: gives each of them its nodes.
-            most: nodes of a document.
-        """
-        some = np.flatnonzero(np.diff(self.held_out.targets.indptr))
-        if not len(some):
+    def report(self, found: TopK) -> None:
+        """Say and note how good the links are that held-out documents are given, those without a true one too."""
+        truth, ks = self.held_out.targets, sorted({1, found.k})
+        if not truth.nnz:
             return
-        ks = sorted({1, most})
-        found = metrics_of(linker.rank(self.held_out.documents.take(some), most), self.held_out.targets[some], ks=ks)
-        figures = {name: round(found[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{most}")}
-        self.run.log.note(linker=figures, documents=len(some))
+        measured = metrics_of(found, truth, ks=ks)
+        figures = {name: round(measured[name], 2) for name in (*(f"P@{k}" for k in ks), f"R@{found.k}")}
+        self.run.log.note(linker=figures, documents=len(found))
         said = ", ".join(f"{name} {value:.1f}" for name, value in figures.items())
-        self.run.log.say(f"linker: {said} on {len(some):,} documents that were held out")
+        self.run.log.say(f"linker: {said} on {len(found):,} documents that were held out")
 
 
 def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, validation: float) -> Linking:
@@ -235,11 +256,15 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         weighted = csr_of_lists([[]] * len(dataset.train), 0)
     out = rows_held_out(dataset, validation, o.seed)
     kept = np.setdiff1d(np.arange(len(dataset.train)), out)
-    edges = csr(row_of_entry(weighted), weighted.indices.astype(np.int64), weighted.shape)
+    itself = matches(dataset.train.documents.fields["title"], nodes)
+    links = apart(weighted, itself)
+    split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
         name,
-        Split(dataset.train.documents.take(kept), edges[kept]),
-        Split(dataset.train.documents.take(out), edges[out]),
+        split.take(kept),
+        split.take(out),
+        links[kept],
+        answers(dataset.train.targets[kept], nodes, dataset.labels),
         Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
         recipe,
         o,

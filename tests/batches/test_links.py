@@ -9,7 +9,7 @@ from longtail.batches.links import LinkedNodes, heaviest_links, padded
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
-from longtail.data.sparse import csr, csr_of_lists
+from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.text.tokens import VectorTokens
@@ -67,7 +67,30 @@ def test_a_batch_without_any_link_and_room_for_none() -> None:
 def test_without_a_draw_the_heaviest_are_taken() -> None:
     edges = csr(np.array([0, 0, 0, 2]), np.array([1, 4, 5, 0]), (3, 6), np.array([1, 3, 2, 1], np.float32))
     assert heaviest_links(edges, 2).tolist() == [[4, 5], [-1, -1], [0, -1]]
-    assert LinkedNodes(edges, 9).of_every_document().tolist() == [[1, 4, 5], [-1, -1, -1], [0, -1, -1]]
+    ids, chances = LinkedNodes(edges, 9).of_every_document()
+    assert ids.tolist() == [[1, 4, 5], [-1, -1, -1], [0, -1, -1]]
+    assert chances is None
+
+
+def test_chances_stay_with_their_links() -> None:
+    weights = CSR(np.array([[0, 0.25, 0, 0.5, 0.75], [0, 0, 0, 0, 0], [0.125, 0, 0, 0, 0]], np.float32))
+    draws = LinkedNodes(weights, 2)
+    draws.renew(weights, chances=True)
+    ids, chances = draws.of_every_document()
+    assert ids.tolist() == [[3, 4], [-1, -1], [0, -1]]
+    assert chances is not None
+    assert chances.tolist() == [[0.5, 0.75], [0, 0], [0.125, 0]]
+    rows, drawn = np.array([2, 0, 1]), set()
+    for seed in range(20):
+        links = draws(rows, np.random.default_rng(seed)).to(torch.device("cpu"))
+        assert links.chances is not None
+        for row, places, sure in zip(rows, links.places.tolist(), links.chances.tolist(), strict=True):
+            nodes = [int(links.node_ids[place]) if place >= 0 else -1 for place in places]
+            assert sure == [weights[row, node] if node >= 0 else 0 for node in nodes]
+            drawn |= set(nodes)
+    assert drawn == {-1, 0, 1, 3, 4}
+    draws.renew(weights)
+    assert draws(rows, np.random.default_rng(0)).chances is None
 
 
 def test_rows_are_padded() -> None:

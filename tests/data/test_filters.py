@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from longtail.data.dataset import Dataset
-from longtail.data.filters import identity_pairs, matches, proposed_filter, reciprocal_pairs
-from longtail.data.sparse import csr_of_lists
+from longtail.data.filters import Same, answers, apart, identity_pairs, matches, proposed_filter, reciprocal_pairs
+from longtail.data.sparse import csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 
@@ -55,6 +55,33 @@ def test_pairs_against_loops() -> None:
     )
     np.testing.assert_array_equal(found.toarray(), expected)
     assert expected.sum() > 20
+
+
+def test_strings_that_are_asked_again_are_matched_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    left, right = (Strings.of(str(i) if i else "" for i in rng.integers(0, 30, 200)) for _ in range(2))
+    expected = matches(left, right)
+    assert expected.nnz > 1000
+    for hashed in (hash, len):  # the second one: nearly all of them have the same hash
+        monkeypatch.setattr("longtail.data.filters.hash", hashed, raising=False)
+        np.testing.assert_array_equal(Same(right).pairs(left).toarray(), expected.toarray())
+    assert Same(Strings.of([])).pairs(left).shape == (200, 0)
+
+
+def test_edges_that_are_pairs_of_others_go_and_the_rest_keep_their_weights() -> None:
+    edges = csr(np.array([0, 0, 1, 2]), np.array([0, 2, 1, 2]), (3, 3), np.array([2, 3, 4, 5], np.float32))
+    left = apart(edges, csr_of_lists([[0, 1], [1], []], 3) * 7)
+    np.testing.assert_array_equal(left.toarray(), [[0, 0, 3], [0, 0, 0], [0, 0, 5]])
+    assert left.nnz == 2
+    assert left.indices.dtype == left.indptr.dtype == np.int64
+
+
+def test_a_node_is_an_answer_where_it_is_a_true_label_by_text_or_uid() -> None:
+    labels = Texts.of(["red", "green", "blue", "red"], uids=["/r", "/g", "", "/s"])
+    nodes = Strings.of(["red", "/g", "blue", "", "other"])
+    targets = csr_of_lists([[0], [1, 2], [3], []], 4)
+    expected = [[1, 0, 0, 0, 0], [0, 1, 1, 0, 0], [1, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+    np.testing.assert_array_equal(answers(targets, nodes, labels).toarray(), expected)
 
 
 def test_the_empty_string_matches_nothing_and_repeats_match_all() -> None:

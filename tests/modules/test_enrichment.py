@@ -40,13 +40,17 @@ def combiner(request: pytest.FixtureRequest) -> Combiner:
     return made.eval()
 
 
-def textbook(combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
+def textbook(
+    combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor, chances: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """One document, one head and one node at a time."""
+    sure = torch.ones(places.shape) if chances is None else chances
     design, out, weights = combiner.design, [], torch.zeros(places.shape)
     heads = design.heads if design.attention else 1
     width = D // heads
     for i in range(len(x)):
         found = [int(place) for place in places[i] if place >= 0]
+        null = math.prod(1 - float(sure[i, k]) for k in range(len(found)))
         if not found:
             out.append(x[i])
             continue
@@ -56,11 +60,12 @@ def textbook(combiner: Combiner, x: Tensor, nodes: Tensor, places: Tensor) -> tu
             if design.attention:
                 query, keys = combiner.of_document(x[i])[part], [combiner.of_nodes(nodes[p])[part] for p in found]
                 logits = [float(query @ key) / (design.temperature or math.sqrt(width)) for key in keys]
-                powers = [math.exp(logit - max(logits)) for logit in logits]
+                powers = [math.exp(logit) for logit in logits]
             else:
                 powers = [1.0] * len(found)
+            total = sum(power * float(sure[i, k]) for k, power in enumerate(powers)) + null * sum(powers) / len(found)
             for k, place in enumerate(found):
-                share = powers[k] / sum(powers)
+                share = powers[k] * float(sure[i, k]) / total
                 pooled[part] += share * nodes[place][part]
                 weights[i, k] += share / heads
         mixed = x[i] + pooled
@@ -76,6 +81,19 @@ def test_it_is_the_textbook(combiner: Combiner) -> None:
     torch.testing.assert_close(found[0], expected[0])
     torch.testing.assert_close(found[1], expected[1])
     torch.testing.assert_close(found[1].sum(1), torch.tensor([1.0, 1, 0, 1, 1]))
+
+
+def test_links_that_are_not_certain_leave_a_part_of_the_weights_to_none(combiner: Combiner) -> None:
+    chances = torch.tensor([[0.5, 0.9, 0.1], [0.3, 1, 1], [1, 1, 1], [0, 1, 0], [0, 0, 0]])
+    with torch.no_grad():
+        found, expected = combiner(X, NODES, PLACES, chances), textbook(combiner, X, NODES, PLACES, chances)
+        sure, published = combiner(X, NODES, PLACES, torch.ones(PLACES.shape)), combiner(X, NODES, PLACES)
+    for one, other in zip((*found, *sure), (*expected, *published), strict=True):
+        torch.testing.assert_close(one, other)
+    total = found[1].sum(1)
+    assert 0.3 < total[0] < 1
+    assert total[1:].tolist() == pytest.approx([0.3, 0, 1, 0])
+    assert torch.equal(found[0][2], X[2])
 
 
 def test_a_document_without_nodes_passes_through_bit_by_bit(combiner: Combiner) -> None:
@@ -142,6 +160,16 @@ def test_a_step_touches_the_nodes_of_its_documents_only() -> None:
     assert gradient.coalesce().indices()[0].tolist() == [1, 4]
 
 
+def test_a_whole_bank_reads_as_one_that_is_added_to_the_texts() -> None:
+    made, texts = enrichment(), units(A, 7)
+    whole = made.whole(texts.numpy()).eval()
+    torch.testing.assert_close(whole.read(torch.arange(A)), made.read(torch.arange(A), texts))
+    expected = torch.nn.functional.normalize(made.bank.weight.detach() + texts)
+    torch.testing.assert_close(whole.read(torch.arange(A)).detach(), expected)
+    found = made.enrich(X.numpy(), PLACES.numpy(), texts.numpy())
+    np.testing.assert_allclose(found[0], whole.enrich(X.numpy(), PLACES.numpy())[0], atol=1e-6)
+
+
 @pytest.mark.parametrize("block", [1, 2, 100])
 def test_any_number_of_documents_is_enriched_as_a_batch_is(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longtail.modules.enrichment._BLOCK", block)
@@ -175,4 +203,5 @@ def test_how_evenly_documents_weigh_their_nodes() -> None:
     assert attention_entropy(even, links) == pytest.approx(1)
     assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0, 1]], np.float32), links) == pytest.approx(0)
     assert attention_entropy(np.array([[1, 0], [1, 0], [0, 0], [0.5, 0.5]], np.float32), links) == pytest.approx(0.5)
+    assert attention_entropy(even * 0.4, links) == pytest.approx(1)  # of links that are not certain
     assert math.isnan(attention_entropy(even[1:3], links[1:3]))

@@ -10,7 +10,7 @@ from longtail.testing.planted import NODES, planted_links
 
 SMALL = {"batch": 128, "random_negatives": 64, "width": 48, "warmup": 20, "learning_rate": 0.02, "epochs": 6}
 OAK = {**SMALL, "train_links": "true", "bank_learning_rate": 0.05, "calibration_weight": 0.1}
-OAK |= {"classifier_epochs": 3}
+OAK |= {"classifier_epochs": 3, "linker": "ngame"}
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,14 @@ import torch
 from safetensors.numpy import load_file
 
 from longtail import Dataset, LongtailError, load, recipes
+from longtail.batches.links import heaviest_links
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Strings, Texts
 from longtail.files import write_json
 from longtail.model import Bundle
 from longtail.model.explanation import linked_nodes
+from longtail.modules.linker import Linked
 from longtail.stages import enriching as enriching_module
 from longtail.stages.linking import Linking, LinkOptions, links_of
 from longtail.testing.planted import planted_links
@@ -30,7 +32,7 @@ from longtail.train.plan import Planned
 from longtail.train.run import Run
 
 SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu", "cluster_from": 1}
-OAK = {**SMALL, "linker_epochs": 1, "classifier_epochs": 1}
+OAK = {**SMALL, "linker": "ngame", "linker_epochs": 1, "classifier_epochs": 1}
 OUT_OF_FOLD = {**OAK, "train_links": "out-of-fold"}
 PLAIN = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
 
@@ -97,11 +99,16 @@ def test_an_out_of_fold_link_comes_from_a_linker_that_has_not_seen_the_document(
 
     o = LinkOptions(share_encoder=True, train_links="out-of-fold", folds=3, links=2)
     linking = links_of(Run(), data, linker, o, validation=0.1)
-    monkeypatch.setattr(Bundle, "rank", lambda _, texts, k: _top(texts, k, linking, seen[-1]))
+    monkeypatch.setattr(Linked, "find", lambda self, texts: _top(texts, self.most, linking, seen[-1]))
     links = linking.links_to_train_with()
     assert len(seen) == 3
     assert links.shape == linking.train.targets.shape
     assert (np.diff(links.indptr) == 2).all()
+    share = linking.train.targets[:, :2].mean()  # all are found at the same score, 1
+    np.testing.assert_allclose(links.data, share, atol=0.02)
+    assert linking.are_chances
+    published = replace(linking, o=replace(o, link_chances=False))
+    assert set(published.links_to_train_with().data) == {1.0}
 
 
 def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
@@ -117,9 +124,11 @@ def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
         {"train_links": "out-of-fold"},
         {"share_encoder": True},
         {"bank": False, "train_links": "true"},
+        {"bank_residual": True},
         {"combiner": "mean", "train_links": "true"},
         {"combiner": "early"},
         {"base": "dpr", "train_links": "true"},
+        {"linker": "unidec"},
         {
             "heads": 4,
             "spectral_norm": False,
@@ -148,9 +157,13 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
         if options.get("combiner") == "early":
             assert nodes[0].weight is None
         else:
-            assert sum(node.weight or 0 for node in nodes) == pytest.approx(1, abs=1e-5)
+            total = sum(node.weight or 0 for node in nodes)
+            assert total == pytest.approx(1, abs=1e-5) if options.get("base") == "dpr" else 0 < total < 1
     shared = bool(options.get("share_encoder"))
     assert opened.linked is not None
+    assert trained.linked is not None
+    assert opened.linked.chances == trained.linked.chances
+    assert (opened.linked.chances is None) == (options.get("base") == "dpr")  # which holds nothing out
     assert (opened.linked.linker.encoder is opened.encoder) == shared
     assert (tmp_path / "run" / "model" / "linker" / "encoder").exists() != shared
     assert (tmp_path / "run" / "model" / "enrichment.safetensors").exists() == (options.get("combiner") != "early")
@@ -169,7 +182,9 @@ def test_given_links_take_the_place_of_predicted_ones(data: Dataset) -> None:
     assert model.linked is not None
     x = model.queries(model.encode(data.test.documents), "plain")
     found = model.linked.find(data.test.documents, x, model.encoder).ids
-    np.testing.assert_array_equal(model.encode(data.test.documents), model.encode(data.test.documents, found))
+    assert model.linked.chances is not None
+    certain = replace(model, linked=replace(model.linked, chances=None))
+    np.testing.assert_array_equal(certain.encode(data.test.documents), model.encode(data.test.documents, found))
     other = model.encode(data.test.documents, (found + 1) % 100)
     np.testing.assert_array_equal(model.queries(other, "plain"), x)
     assert np.abs(other - model.encode(data.test.documents)).max() > 1e-3
@@ -239,7 +254,7 @@ def test_the_log_says_how_good_the_links_are_and_how_even_the_attention(data: Da
     assert sorted(map(str, again)) == sorted(map(str, lines))  # nothing is said twice
     (linker,) = (line for line in lines if "linker" in line)
     assert linker["linker"].keys() == {"P@1", "P@3", "R@3"}
-    assert linker["documents"] == 48
+    assert linker["documents"] == 48  # all that were held out
     entropies = [line["attention_entropy"] for line in lines if "attention_entropy" in line]
     assert len(entropies) == 2  # before the epoch that is clustered, and at the end
     assert all(0 < value <= 1 for value in entropies)
@@ -281,7 +296,7 @@ LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
         ({"a": EMPTY}, {}, "graph a links no training document"),
         ({"a": LABELS}, {}, "graph a links no training document"),
         ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
-        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, out-of-fold, found guessed"),
+        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, answer-free, out-of-fold, found guessed"),
         ({"a": SOME}, {"folds": 1}, "expected at least 2, found 1"),
         ({"a": SOME}, {"base": "ance"}, "expected one of ngame, dpr, found ance"),
         ({"a": SOME}, {"combiner": "late"}, "expected one of attention, mean, early, found late"),
@@ -298,6 +313,73 @@ def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linke
     assert linking.graph == "only"
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]
+
+
+def test_of_many_links_the_heaviest_are_kept() -> None:
+    weighted = CSR(np.array([[1, 2, 3], [0, 0, 1], [4, 3, 2], [0, 0, 0]], np.float32))
+    data = graphs(only=Graph(Strings.of(["one", "two", "three"]), weighted, None))
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(), validation=0.0)
+    assert set(linking.train.targets.data) == {1.0}  # the linker learns them all alike
+    for links in (linking.links_to_train_with(), linking.edges_of(linking.into(data))):
+        assert links is not None
+        assert heaviest_links(links, 1).tolist() == [[2], [2], [0], [-1]]
+
+
+def test_a_node_of_the_documents_own_text_is_no_link_and_no_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = Strings.of(["red shoe", "table", "blue shoe"])  # documents 0 and 2 are nodes, 2 is linked to itself
+    data = graphs(only=Graph(nodes, csr_of_lists([[1], [1], [0, 2], [0, 1]], 3), None))
+    seen: list[Dataset] = []
+
+    def linker(given: Dataset, **options: object) -> Bundle:
+        seen.append(given)
+        return recipes.dpr(given, epochs=0, width=4, device="cpu")
+
+    o = LinkOptions(links=2, train_links="out-of-fold")
+    linking = links_of(Run(), data, linker, o, validation=0.0)
+    assert linking.links.toarray().tolist() == [[0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0]]
+    predicted = linking.links_to_train_with().toarray() > 0
+    assert predicted.sum(1).tolist() == [2, 2, 2, 2]
+    assert (predicted[0, 0], predicted[2, 2]) == (0, 0)
+    assert seen[0].train.filtered is not None
+    assert seen[0].train.filtered.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_answer_free_links_do_not_give_a_label_away() -> None:
+    nodes = Strings.of(["shoe", "table", "wood"])  # two of them are labels
+    weighted = CSR(np.array([[1, 2, 0], [0, 3, 4], [0, 5, 0], [6, 0, 0]], np.float32))
+    data = graphs(only=Graph(nodes, weighted, None))
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(share_encoder=True, train_links="true"), validation=0.0)
+    assert (linking.links_to_train_with() != weighted).nnz == 0
+    free = replace(linking, o=replace(linking.o, train_links="answer-free")).links_to_train_with()
+    assert free.toarray().tolist() == [[0, 2, 0], [0, 0, 4], [0, 5, 0], [6, 0, 0]]
+    assert LinkOptions().train_links == "answer-free"
+
+
+@pytest.mark.parametrize("base", ["dpr", "ngame"])
+def test_without_a_bank_of_its_own_a_model_has_what_its_encoder_says_of_the_nodes(data: Dataset, base: str) -> None:
+    model = recipes.oak(data, **{**OAK, "classifier_epochs": 0}, base=base, bank=False)
+    assert model.linked is not None
+    assert model.linked.enrichment is not None
+    nodes = model._embed(model.linked.linker.labels)
+    np.testing.assert_allclose(model.linked.enrichment.bank.export(), nodes, atol=1e-6)
+
+
+@pytest.mark.parametrize("residual", [True, False])
+def test_a_node_without_links_is_what_the_trained_encoder_says_where_the_bank_is_added_to_it(
+    data: Dataset, residual: bool
+) -> None:
+    (graph,) = data.graphs.values()
+    assert graph.train is not None
+    nodes = graph.nodes.followed_by(Strings.of([data.labels.fields["title"][0]]))
+    wider = Graph(
+        nodes, CSR((graph.train.data, graph.train.indices, graph.train.indptr), shape=(240, len(nodes))), None
+    )
+    model = recipes.oak(replace(data, graphs={"wider": wider}), **OAK, bank_residual=residual)
+    assert model.linked is not None
+    assert model.linked.enrichment is not None
+    apart = model.linked.enrichment.bank.export() - model._embed(model.linked.linker.labels)
+    assert np.abs(apart[:-1]).max(1).min() > 0.01  # linked ones have moved
+    assert (np.abs(apart[-1]).max() < 1e-6) == residual
 
 
 def test_early_concatenation_puts_the_texts_of_nodes_behind_the_title(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def test_a_dry_run_counts_what_happens_between_epochs_and_after_them(plans):
 
 
 def test_a_dry_run_counts_later_stages_and_linkers(plans):
-    dry("oak", epochs=3, linker_epochs=2, classifier_epochs=1, train_links="out-of-fold", folds=2)
+    dry("oak", epochs=3, linker="ngame", linker_epochs=2, classifier_epochs=1, train_links="out-of-fold", folds=2)
     (plan,) = plans
     stages = {stage.stage: stage.epochs for stage in plan.stages}
     for linker in ("linker", "linker-without-1-of-2", "linker-without-2-of-2"):
