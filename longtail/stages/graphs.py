@@ -12,6 +12,7 @@ from torch import Tensor
 
 from longtail.batches.batch import Batch
 from longtail.batches.neighbours import Neighbours
+from longtail.batches.node_texts import NodeTexts
 from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, take_entries
@@ -192,7 +193,9 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         again = (
             partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree) if o.walk_again else None
         )
-        pools[name] = Neighbours(walked, known, text.source(table), share=o.graph_share, walk=again)
+        titles = task.rows.labels.fields["title"]
+        texts = run.once(f"texts {name}", partial(NodeTexts.of, graph.nodes, task.train, titles))
+        pools[name] = Neighbours(walked, known, text.source(table), texts=texts, share=o.graph_share, walk=again)
         tables[name] = table
     terms = [f"{name}.{side}" for name, pool in pools.items() for side in pool.edges]
     weights = _weights(o.graph_weights, terms, o.graph_redraw, o.seed)
