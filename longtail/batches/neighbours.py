@@ -64,19 +64,22 @@ class Neighbours:
         """
         wanted = {"documents": (rows, np.arange(len(rows))), "labels": (label_ids, np.flatnonzero(targets.any(0)))}
         places: dict[str, IntArray] = {}
+        shares: dict[str, float] = {}
         drawn = [np.zeros(0, np.int64)]
         for side, draws in self._drawn.items():
             ids, some = wanted[side]
-            places[side] = some[draws.any(ids[some]) & (generator.random(len(some)) < self._share)]
+            linked = draws.any(ids[some])
+            shares[side] = float(linked.mean()) if len(some) else 0.0
+            places[side] = some[linked & (generator.random(len(some)) < self._share)]
             drawn.append(draws(ids[places[side]], generator))
         node_ids = np.unique(np.concatenate(drawn))  # (A,)
         return Anchors(
             torch.from_numpy(node_ids),
             self._nodes(node_ids),
-            {side: self._linked(side, wanted[side][0], at, node_ids) for side, at in places.items()},
+            {side: self._linked(side, wanted[side][0], at, node_ids, shares[side]) for side, at in places.items()},
         )
 
-    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray) -> AnchorTargets:
+    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray, share: float) -> AnchorTargets:
         true = entries_in_pool(self._drawn[side].edges, ids[at], node_ids) > 0  # (R, A)
         unknown = np.zeros_like(true)
         for matrix in (self.edges[side], self._known[side]):
@@ -84,7 +87,7 @@ class Neighbours:
         if self._texts is not None:
             unknown |= self._texts.shared(side, ids[at], node_ids)
         return AnchorTargets(
-            torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown)
+            torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown), share
         )
 
     def prune(self, vectors: Mapping[str, FloatArray], nodes: FloatArray, *, above: float = 0.0) -> dict[str, int]:

@@ -96,7 +96,7 @@ class GraphTerms:
         self._from, self._every, self._above = prune_from, prune_every, prune_above
 
     def terms(self, batch: Batch, scores: Tensor, x: Tensor, z: Tensor, anchors: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The terms of a batch, by graph and side, times their weights.
+        """The terms of a batch, by graph and side, times their weights: means over all rows, linked or not.
 
         Args:
             batch: with its graphs.
@@ -110,7 +110,7 @@ class GraphTerms:
             for side, linked in graph.sides.items():
                 if len(linked.at):
                     cosines = vectors[side][linked.at] @ a.T  # (R, A)
-                    weight = self.weights.weight(f"{name}.{side}")
+                    weight = linked.share * self.weights.weight(f"{name}.{side}")
                     terms[f"{name}.{side}"] = weight * self._loss(cosines, linked.targets, linked.mask)
         if terms and self.weights.learn:
             self.weights.observe(accuracy(scores, batch.targets, batch.mask))

@@ -62,8 +62,10 @@ def batches_of(data: Dataset, text: Text, terms: GraphTerms) -> Loader:
     return text.batches(data.train, Shuffled(4, 4, seed=0), pool, graphs=terms.pools)
 
 
-def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
-    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, OF_LABELS))
+def test_a_term_is_its_weight_times_the_loss_of_a_side_over_all_its_rows() -> None:
+    """Three of four documents and each label have a neighbour in the one graph, one of two labels in the other."""
+    one_label = csr_of_lists([[], [2]], 4)
+    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, one_label))
     text, terms = terms_of(data, graph_weights="fixed:0.25", graph_share=1.0)
     (batch,) = batches_of(data, text, terms).epoch(0)
     x, z, *anchors = encode_together(text.encoder, batch.documents, batch.labels, *batch.nodes)
@@ -74,7 +76,8 @@ def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
         graph, side = name.split(".")
         linked, ids = batch.graphs[graph].sides[side], batch.graphs[graph].node_ids
         vectors = {"documents": x, "labels": z}[side][linked.at]
-        expected = 0.25 * triplet(vectors @ torch.from_numpy(nodes)[ids].T, linked.targets, linked.mask)
+        linked_share = {"one.documents": 0.75, "one.labels": 1.0, "two.labels": 0.5}[name]
+        expected = 0.25 * linked_share * triplet(vectors @ torch.from_numpy(nodes)[ids].T, linked.targets, linked.mask)
         torch.testing.assert_close(value, expected)
     assert 1 not in batch.graphs["one"].node_ids  # a node without text is no anchor
     assert sum(found.values()).requires_grad
