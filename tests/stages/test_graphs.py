@@ -103,6 +103,14 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
     assert walked.pools["one"].counts()["documents"] == 5  # 1 - 2 - 3 - 3: document 1 finds node 3
 
 
+def test_nodes_of_too_few_training_documents_are_left_out() -> None:
+    """Node 2 has two documents, nodes 0 and 3 one each; labels count where there are no documents."""
+    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, csr_of_lists([[0, 2], [2]], 4)))
+    _, terms = terms_of(data, walk_restart=1.0, node_documents=2)
+    assert terms.pools["one"].counts() == {"documents": 2, "labels": 1}
+    assert terms.pools["two"].counts() == {"labels": 2}
+
+
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
@@ -120,6 +128,7 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
             {"graph_sides": ("nodes",)},
             r"^graph_sides: expected one of documents, labels, found nodes",
         ),
+        (Graph(NODES, OF_DOCUMENTS, None), {"node_documents": 3}, r"graph one has no edges of documents or labels"),
         (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "often"}, r"expected bandit, .* found often"),
         (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "fixed:a lot"}, r"expected bandit, .* found fixed:a lot"),
         (
