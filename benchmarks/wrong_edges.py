@@ -27,7 +27,7 @@ SETTINGS: Mapping[str, Any] = {
     "learning_rate": 0.02,
     "epochs": 8,
     "classifier_epochs": 0,
-    "graph_weights": "fixed:0.3",
+    "graph_weights": "fixed:1.5",
 }
 ROWS: Mapping[str, Mapping[str, Any]] = {
     "base (`--graphs none`)": {"graphs": ("none",)},
@@ -37,8 +37,8 @@ ROWS: Mapping[str, Mapping[str, Any]] = {
     "`--walk-again`": {"walk_again": True},
     "`--walk-again --prune-above 0.2`": {"walk_again": True, "prune_above": 0.2},
     "`--walk-again --prune-above 0.4`": {"walk_again": True, "prune_above": 0.4},
-    "`--graph-weights fixed:0.1`": {"graph_weights": "fixed:0.1"},
-    "`--graph-weights bandit:0.1`": {"graph_weights": "bandit:0.1"},
+    "`--graph-weights fixed:0.5`": {"graph_weights": "fixed:0.5"},
+    "`--graph-weights bandit:0.5`": {"graph_weights": "bandit:0.5"},
     "`--graph-sides labels`": {"graph_sides": ("labels",)},
     "AugGT": {"graphs": ("none",), "augment": "propagation"},
 }

@@ -23,15 +23,17 @@ class AnchorTargets:
         at: (R,) int64 ascending, their places among the documents, or in the pool.
         targets: (R, A) float32, 1 for every edge to an anchor, drawn or not.
         mask: (R, A) bool, False where an edge counts neither for nor against.
+        share: of the documents, or of their labels, that have a neighbour at all, in [0, 1].
     """
 
     at: Tensor
     targets: Tensor
     mask: Tensor
+    share: float
 
     def to(self, device: torch.device) -> AnchorTargets:
         """The same on a device."""
-        return AnchorTargets(self.at.to(device), self.targets.to(device), self.mask.to(device))
+        return AnchorTargets(self.at.to(device), self.targets.to(device), self.mask.to(device), self.share)
 
 
 @dataclass(frozen=True, slots=True)

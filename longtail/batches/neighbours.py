@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from longtail.batches.batch import Anchors, AnchorTargets, entries_in_pool
+from longtail.batches.node_texts import NodeTexts
 from longtail.data.sparse import CSR, row_of_entry, take_entries
 from longtail.text.tokens import Tokens
 from longtail.topk import BoolArray, FloatArray, IntArray
@@ -19,15 +20,17 @@ class Neighbours:
     """Draws the anchors of a batch from one graph: one neighbour of each document, and one of each of its labels.
 
     In proportion to the weights of the edges. The anchors of one row are negatives for the others, except where they
-    are neighbours of those too, drawn or not. An edge that was pruned, and one that is in ``known`` only, counts
-    neither for nor against. Labels of the pool that no document of the batch has draw none.
+    are neighbours of those too, drawn or not. An edge that was pruned, one that is in ``known`` only, and a node whose
+    text the row is known to go with (``texts``) count neither for nor against. Labels of the pool that no document of
+    the batch has draw none.
 
-    Source: RAMEN (Mittal et al., 2025), section 3.1.
+    Source: RAMEN (Mittal et al., 2025), section 3.1, which takes every node without an edge for a negative.
 
     Args:
         edges: (N, M) of the ``documents``, (L, M) of the ``labels``, or one of them: what is drawn, by weights above 0.
         known: of the same sides and shapes: what is never a negative, on top of the edges.
         nodes: the tokens of nodes.
+        texts: of the nodes, and those that rows go with; if left out, texts are not compared.
         share: in (0, 1], of the documents and labels that draw a neighbour in a batch; fewer cost less.
         walk: makes edges anew of what a pruning leaves of ``known``; if left out, the edges themselves are pruned.
     """
@@ -38,10 +41,12 @@ class Neighbours:
         known: Mapping[str, CSR],
         nodes: Callable[[IntArray], Tokens],
         *,
+        texts: NodeTexts | None = None,
         share: float = 1.0,
         walk: Callable[[CSR], CSR] | None = None,
     ) -> None:
-        self.edges, self._known, self._nodes, self._share, self._walk = dict(edges), known, nodes, share, walk
+        self.edges, self._known, self._nodes, self._texts = dict(edges), known, nodes, texts
+        self._share, self._walk = share, walk
         self._left = {side: np.ones(known[side].nnz, bool) for side in edges if walk is not None}
         self._kept = {side: np.ones(matrix.nnz, bool) for side, matrix in edges.items()}
         self._drawn = {side: _Draws(matrix) for side, matrix in edges.items()}
@@ -59,25 +64,30 @@ class Neighbours:
         """
         wanted = {"documents": (rows, np.arange(len(rows))), "labels": (label_ids, np.flatnonzero(targets.any(0)))}
         places: dict[str, IntArray] = {}
+        shares: dict[str, float] = {}
         drawn = [np.zeros(0, np.int64)]
         for side, draws in self._drawn.items():
             ids, some = wanted[side]
-            places[side] = some[draws.any(ids[some]) & (generator.random(len(some)) < self._share)]
+            linked = draws.any(ids[some])
+            shares[side] = float(linked.mean()) if len(some) else 0.0
+            places[side] = some[linked & (generator.random(len(some)) < self._share)]
             drawn.append(draws(ids[places[side]], generator))
         node_ids = np.unique(np.concatenate(drawn))  # (A,)
         return Anchors(
             torch.from_numpy(node_ids),
             self._nodes(node_ids),
-            {side: self._linked(side, wanted[side][0], at, node_ids) for side, at in places.items()},
+            {side: self._linked(side, wanted[side][0], at, node_ids, shares[side]) for side, at in places.items()},
         )
 
-    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray) -> AnchorTargets:
+    def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray, share: float) -> AnchorTargets:
         true = entries_in_pool(self._drawn[side].edges, ids[at], node_ids) > 0  # (R, A)
         unknown = np.zeros_like(true)
         for matrix in (self.edges[side], self._known[side]):
             unknown |= entries_in_pool(matrix, ids[at], node_ids) > 0
+        if self._texts is not None:
+            unknown |= self._texts.shared(side, ids[at], node_ids)
         return AnchorTargets(
-            torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown)
+            torch.from_numpy(at), torch.from_numpy(true.astype(np.float32)), torch.from_numpy(true | ~unknown), share
         )
 
     def prune(self, vectors: Mapping[str, FloatArray], nodes: FloatArray, *, above: float = 0.0) -> dict[str, int]:

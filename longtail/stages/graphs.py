@@ -12,6 +12,7 @@ from torch import Tensor
 
 from longtail.batches.batch import Batch
 from longtail.batches.neighbours import Neighbours
+from longtail.batches.node_texts import NodeTexts
 from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, take_entries
@@ -20,11 +21,12 @@ from longtail.errors import BadInput
 from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss
 from longtail.losses.weights import Bandits, accuracy
-from longtail.options import COUNT, Range, option
+from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.recipe import RunOptions
 from longtail.stages.refresh import due
 from longtail.stages.task import Task, Text
 from longtail.text.ragged import Ragged
+from longtail.topk import IntArray
 from longtail.transforms.walk import cached_walk, walk
 
 ABOVE_ZERO = Range(0, 1, open="low")
@@ -56,6 +58,9 @@ class GraphOptions(RunOptions):
         "at each pruning, prune the graph and walk anew over what is left; for graphs with many wrong edges",
     )
     hub_degree: int = option(500, "nodes with more neighbours than this are left out", within=COUNT)
+    node_documents: int = option(
+        0, "nodes that fewer training documents have are left out; 2 drops those that tie no two", within=NATURAL
+    )
     prune: bool = option(True, "drop edges whose ends are not similar under the current encoder")
     prune_above: float = option(0.0, "the cosine that an edge must exceed to stay", within=Range(-1, 1))
 
@@ -97,7 +102,7 @@ class GraphTerms:
         self._from, self._every, self._above = prune_from, prune_every, prune_above
 
     def terms(self, batch: Batch, scores: Tensor, x: Tensor, z: Tensor, anchors: Sequence[Tensor]) -> dict[str, Tensor]:
-        """The terms of a batch, by graph and side, times their weights.
+        """The terms of a batch, by graph and side, times their weights: means over all rows, linked or not.
 
         Args:
             batch: with its graphs.
@@ -111,7 +116,7 @@ class GraphTerms:
             for side, linked in graph.sides.items():
                 if len(linked.at):
                     cosines = vectors[side][linked.at] @ a.T  # (R, A)
-                    weight = self.weights.weight(f"{name}.{side}")
+                    weight = linked.share * self.weights.weight(f"{name}.{side}")
                     terms[f"{name}.{side}"] = weight * self._loss(cosines, linked.targets, linked.mask)
         if terms and self.weights.learn:
             self.weights.observe(accuracy(scores, batch.targets, batch.mask))
@@ -178,7 +183,8 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
     for name in chosen(task.rows, o.graphs):
         graph = task.rows.graphs[name]
         table = text.tokens(Texts(Strings.of([""] * len(graph.nodes)), {"title": graph.nodes}), ("title",))
-        known = {side: _readable(matrix, table) for side, matrix in _edges(graph, o.graph_sides)}
+        used = (np.diff(table.offsets) > 0) & (_degrees(graph) >= o.node_documents)
+        known = {side: take_entries(matrix, used[matrix.indices]) for side, matrix in _edges(graph, o.graph_sides)}
         if not any(matrix.nnz for matrix in known.values()):
             problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)}"
             raise BadInput("graphs", problem, remedy="name the graphs that have, or give other graph_sides")
@@ -194,7 +200,9 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         again = (
             partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree) if o.walk_again else None
         )
-        pools[name] = Neighbours(walked, known, text.source(table), share=o.graph_share, walk=again)
+        titles = task.rows.labels.fields["title"]
+        texts = run.once(f"texts {name}", partial(NodeTexts.of, graph.nodes, task.train, titles))
+        pools[name] = Neighbours(walked, known, text.source(table), texts=texts, share=o.graph_share, walk=again)
         tables[name] = table
     terms = [f"{name}.{side}" for name, pool in pools.items() for side in pool.edges]
     weights = _weights(o.graph_weights, terms, o.graph_redraw, o.seed)
@@ -232,9 +240,11 @@ def _edges(graph: Graph, sides: Sequence[str]) -> Iterator[tuple[str, CSR]]:
             yield side, matrix
 
 
-def _readable(edges: CSR, nodes: Ragged) -> CSR:
-    """The edges to nodes that the encoder can read: those with a token."""
-    return take_entries(edges, np.diff(nodes.offsets)[edges.indices] > 0)
+def _degrees(graph: Graph) -> IntArray:
+    """(M,) how many training documents a node has, or labels, where the graph has no documents."""
+    edges = graph.label if graph.train is None else graph.train
+    ids = np.zeros(0, np.int64) if edges is None else edges.indices
+    return np.bincount(ids, minlength=len(graph.nodes)).astype(np.int64)
 
 
 def _weights(given: str, terms: Sequence[str], redraw: int, seed: int) -> Bandits:

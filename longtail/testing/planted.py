@@ -54,7 +54,7 @@ class _Writer:
     def __init__(self, rng: np.random.Generator, sizes: Sequence[int], wrong_edges: float) -> None:
         self.rng, self.wrong_edges = rng, wrong_edges
         self.sizes = sizes
-        words = iter(_made_up_words(rng, 10 * sum(sizes) + 50))
+        words = iter(made_up_words(rng, 10 * sum(sizes) + 50))
         self.common = [next(words) for _ in range(50)]
         self.labels: list[_Label] = []
         for block, count in zip("ABC", sizes, strict=True):
@@ -178,7 +178,8 @@ def _rewired(edges: CSR, share: float, rng: np.random.Generator) -> CSR:
     return csr(row_of_entry(edges), nodes, edges.shape)
 
 
-def _made_up_words(rng: np.random.Generator, n: int) -> list[str]:
+def made_up_words(rng: np.random.Generator, n: int) -> list[str]:
+    """Draw n different words of three syllables."""
     base = len(_SYLLABLES)
     ids = rng.choice(base**3, n, replace=False)
     return [_SYLLABLES[i // base**2] + _SYLLABLES[i // base % base] + _SYLLABLES[i % base] for i in ids]
@@ -226,7 +227,7 @@ def planted_links(
     """
     rng = np.random.default_rng(seed)
     half = labels // 2
-    words = iter(_made_up_words(rng, 20 * labels + 50))
+    words = iter(made_up_words(rng, 20 * labels + 50))
 
     def draw(vocabulary: Sequence[str], n: int) -> list[str]:
         return [vocabulary[i] for i in rng.choice(len(vocabulary), n, replace=False)]

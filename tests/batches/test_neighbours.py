@@ -174,3 +174,17 @@ def test_graphs_leave_everything_else_of_a_batch_as_it_is_and_do_not_depend_on_w
         assert torch.equal(batch.graphs["one"].node_ids, other.graphs["one"].node_ids)
         moved = batch.to(torch.device("cpu"))
         assert torch.equal(moved.graphs["two"].sides["labels"].mask, batch.graphs["two"].sides["labels"].mask)
+
+
+def test_the_share_of_linked_rows_is_not_that_of_the_lot() -> None:
+    """Two of three documents and one of two labels with a document have a node, however few of them draw."""
+    documents, labels = csr_of_lists([[0], [], [1]], 2), csr_of_lists([[1], [], [0]], 2)
+    edges = {"documents": documents, "labels": labels}
+    targets = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 0]], np.float32)  # label 2 is no one's
+    for share in (1.0, 0.5, 1e-9):
+        graph = Neighbours(edges, edges, numbers, share=share)
+        sides = graph(np.arange(3), np.arange(3), targets, np.random.default_rng(0)).sides
+        assert sides["documents"].share == pytest.approx(2 / 3)
+        assert sides["labels"].share == 0.5
+    none = graph(np.arange(3), np.zeros(0, np.int64), np.zeros((3, 0)), np.random.default_rng(0))
+    assert none.sides["labels"].share == 0

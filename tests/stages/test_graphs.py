@@ -62,8 +62,10 @@ def batches_of(data: Dataset, text: Text, terms: GraphTerms) -> Loader:
     return text.batches(data.train, Shuffled(4, 4, seed=0), pool, graphs=terms.pools)
 
 
-def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
-    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, OF_LABELS))
+def test_a_term_is_its_weight_times_the_loss_of_a_side_over_all_its_rows() -> None:
+    """Three of four documents and each label have a neighbour in the one graph, one of two labels in the other."""
+    one_label = csr_of_lists([[], [2]], 4)
+    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, one_label))
     text, terms = terms_of(data, graph_weights="fixed:0.25", graph_share=1.0)
     (batch,) = batches_of(data, text, terms).epoch(0)
     x, z, *anchors = encode_together(text.encoder, batch.documents, batch.labels, *batch.nodes)
@@ -74,7 +76,8 @@ def test_a_term_is_its_weight_times_the_loss_of_a_side() -> None:
         graph, side = name.split(".")
         linked, ids = batch.graphs[graph].sides[side], batch.graphs[graph].node_ids
         vectors = {"documents": x, "labels": z}[side][linked.at]
-        expected = 0.25 * triplet(vectors @ torch.from_numpy(nodes)[ids].T, linked.targets, linked.mask)
+        linked_share = {"one.documents": 0.75, "one.labels": 1.0, "two.labels": 0.5}[name]
+        expected = 0.25 * linked_share * triplet(vectors @ torch.from_numpy(nodes)[ids].T, linked.targets, linked.mask)
         torch.testing.assert_close(value, expected)
     assert 1 not in batch.graphs["one"].node_ids  # a node without text is no anchor
     assert sum(found.values()).requires_grad
@@ -100,6 +103,14 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
     assert walked.pools["one"].counts()["documents"] == 5  # 1 - 2 - 3 - 3: document 1 finds node 3
 
 
+def test_nodes_of_too_few_training_documents_are_left_out() -> None:
+    """Node 2 has two documents, nodes 0 and 3 one each; labels count where there are no documents."""
+    data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, csr_of_lists([[0, 2], [2]], 4)))
+    _, terms = terms_of(data, walk_restart=1.0, node_documents=2)
+    assert terms.pools["one"].counts() == {"documents": 2, "labels": 1}
+    assert terms.pools["two"].counts() == {"labels": 2}
+
+
 @pytest.mark.parametrize(
     ("graph", "options", "message"),
     [
@@ -117,6 +128,7 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
             {"graph_sides": ("nodes",)},
             r"^graph_sides: expected one of documents, labels, found nodes",
         ),
+        (Graph(NODES, OF_DOCUMENTS, None), {"node_documents": 3}, r"graph one has no edges of documents or labels"),
         (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "often"}, r"expected bandit, .* found often"),
         (Graph(NODES, OF_DOCUMENTS, None), {"graph_weights": "fixed:a lot"}, r"expected bandit, .* found fixed:a lot"),
         (
