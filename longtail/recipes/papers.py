@@ -90,6 +90,9 @@ OAK = Preset(
         **settings(_OAK_CODE, loss="triplet:margin=0.3:negatives=10:temperature=0.1"),
         **settings(_OAK_CODE, cluster_from=10, cluster_every=5, cluster_size=2),
         **settings(_OAK_CODE, cluster_doubles=(20, 25, 50, 75, 100, 125, 150, 200)),
+        **settings(f"{_OAK}: at train time all the ground truth", train_links="true"),
+        **settings("OAK's code: files of links are named after Renee", linker="renee"),
+        **settings("OAK, section 4: predicted links count as true ones", link_chances=False),
         **_NO_RANDOM,
         **_CLASSIFIERS,
     },
@@ -97,22 +100,24 @@ OAK = Preset(
         "LF-WikiTitles-500K": settings(_OAK_CODE, batch=2048),
         "LF-ORCAS-800K": settings(_OAK_CODE, batch=1600, epochs=100, cluster_size=32, cluster_doubles=(20, 30, 40, 50)),
     },
-    departs=("the bank has a cosine schedule there, and a linear one here", "its linker is trained elsewhere (Renee)"),
+    departs=("the bank has a cosine schedule there, and a linear one here",),
 )
 
 _DEEPXML = "DeepXML's code, run_scripts and configs of the method, LF-AmazonTitles-131K"
 _TREES: Settings = {
     **settings(_DEEPXML, encoder="bag", width=300, batch=255, loss="binary_cross_entropy", random_negatives=0),
+    **settings("DeepXML, section 3: a shortlist a document", own_shortlists=True),
 }
 _OF_TREES = (
     "features are tf-idf of words with fastText vectors and a residual block there, a bag of hashed features here",
-    "its shortlists are of 500 labels, by HNSW and by trees of three replicas",
+    "shortlists are of HNSW there (Astec), or of three trees (DECAF, ECLARE)",
 )
 ASTEC = Preset(
     {
         **_TREES,
         **settings(f"{_DEEPXML}: 65,536 clusters of 131,073 labels", cluster_size=2),
         **settings(_DEEPXML, epochs=20, learning_rate=0.03),
+        **settings(f"{_DEEPXML}: shortlists of 500 labels", beam=64, shortlist_cluster_size=8),
         **settings(_DEEPXML, classifier_epochs=15, classifier_learning_rate=1e-3, dropout=0.5),
     },
     departs=_OF_TREES,
@@ -124,7 +129,7 @@ DECAF = Preset(
         **settings(f"{_TREE_OF.format('DECAF')}: 32,768 clusters of 131,073 labels", cluster_size=4),
         **settings(_TREE_OF.format("DECAF"), epochs=20, learning_rate=0.01),
         **settings(_TREE_OF.format("DECAF"), classifier_epochs=20, classifier_learning_rate=0.008, dropout=0.5),
-        **settings(_TREE_OF.format("DECAF"), beam=200),
+        **settings(_TREE_OF.format("DECAF"), beam=200, shortlist_cluster_size=4),
     },
     departs=_OF_TREES,
 )
@@ -134,7 +139,7 @@ ECLARE = Preset(
         **settings(f"{_TREE_OF.format('ECLARE')}: 32,768 clusters of 131,073 labels", cluster_size=4),
         **settings(_TREE_OF.format("ECLARE"), epochs=20, learning_rate=0.005),
         **settings(_TREE_OF.format("ECLARE"), classifier_epochs=20, classifier_learning_rate=0.004, dropout=0.2),
-        **settings(_TREE_OF.format("ECLARE"), beam=50, neighbours=10),
+        **settings(_TREE_OF.format("ECLARE"), beam=50, shortlist_cluster_size=4, neighbours=10),
     },
     departs=_OF_TREES,
 )
@@ -157,7 +162,7 @@ _INCEPTION: Settings = {
     **settings(_INCEPTION_CODE, encoder="convolution", width=300, max_length=32, batch=128, learning_rate=5e-3),
     **settings(_INCEPTION_CODE, detached_epochs=10, epochs=35, dropout=0.25, loss="binary_cross_entropy"),
     **settings(f"{_INCEPTION_CODE}: 16,384 clusters of 131,073 labels", cluster_size=8),
-    **settings(f"{_INCEPTION_CODE}: the shortlist is all labels of the clusters", beam=800),
+    **settings(f"{_INCEPTION_CODE}: the shortlist is all labels of the clusters", beam=800, own_shortlists=True),
     **settings(_INCEPTION_CODE, random_negatives=0),
 }
 INCEPTIONXML = Preset(
@@ -216,25 +221,33 @@ _UNIFIED: Settings = {
     **settings(_THESIS, encoder=_DISTILBERT, learning_rate=1e-4, refresh_every=5),
     **settings("UniDEC's code, README", epochs=150, batch=1024, positives=3, hard_negatives=6, refresh_from=5),
     **settings("UniDEC's code: the pool has no labels at random", random_negatives=0),
+    **settings(f"{_THESIS}: cosine annealing; section 2.3: both directions", schedule="cosine", symmetric=True),
+    **settings(f"{_TABLE_2_3}: 3,000 to 4,000", label_pool=3000),
+    **settings("UniDEC's code: clusters of a batch", cluster_size=1024),
     **settings("the thesis, eq. 2.4", loss="decoupled_softmax"),
 }
 DEPSL = Preset(
     _UNIFIED,
     by_data={
-        "LF-Wikipedia-500K": settings(_TABLE_2_3, batch=221),
-        "LF-AmazonTitles-1.3M": settings(_TABLE_2_3, batch=2200),
+        "LF-Wikipedia-500K": settings(_TABLE_2_3, batch=221, cluster_size=221, label_pool=3000),
+        "LF-AmazonTitles-1.3M": settings(_TABLE_2_3, batch=2200, cluster_size=2200, label_pool=4000),
     },
 )
 UNIDEC = Preset(
     {
         **_UNIFIED,
-        **settings(_THESIS, classifiers="free", classifier_learning_rate=1e-3, dropout=0.1, mix=0.5),
+        **settings(_THESIS, classifiers="free", classifier_learning_rate=1e-3, mix=0.5),
+        **settings(f"{_THESIS}: the heads alone drop numbers, a tenth", dropout=0.0),
+        **settings("UniDEC's code: documents get unit length in the search alone", unit_views=False),
+        **settings("UniDEC's code: learned, from 18", learned_temperature=True, classifier_temperature=1 / 18),
         **settings(f"{_THESIS}: g1 and g2 have d = 256 or 384", projection=384),
     },
     by_data={
-        "LF-Amazon-131K": settings(_TABLE_2_3, batch=576),
-        "LF-WikiSeeAlso-320K": settings(_TABLE_2_3, batch=677),
-        "LF-AmazonTitles-1.3M": settings(f"{_TABLE_2_3}; Table 2.2: d = 512", batch=1098, projection=256),
+        "LF-Amazon-131K": settings(_TABLE_2_3, batch=576, cluster_size=576, label_pool=3000),
+        "LF-WikiSeeAlso-320K": settings(_TABLE_2_3, batch=677, cluster_size=677, label_pool=3500),
+        "LF-AmazonTitles-1.3M": settings(
+            f"{_TABLE_2_3}; Table 2.2: d = 512", batch=1098, cluster_size=1098, label_pool=3000, projection=256
+        ),
     },
 )
 
