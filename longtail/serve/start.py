@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from longtail.devices import choose_device
-from longtail.ending import end
+from longtail.ending import end, what_remains
 from longtail.errors import BadInput, LongtailError
 from longtail.files import scratch_folder
 from longtail.model.label_set import LabelSet
@@ -109,6 +109,9 @@ def _end_well(server: uvicorn.Server) -> None:
     def obeyed(number: int, _: object) -> None:
         if not server.started:  # nothing is accepted yet that could be lost
             end(number)
+        if server.force_exit:  # told twice: requests under way would each tell with a traceback that they are let go
+            what_remains()
+            os._exit(0)
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         sys.exit(0)
