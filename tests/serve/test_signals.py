@@ -93,9 +93,12 @@ class Busy:
     def compact(self):
         self.beside.append(self.start(subprocess.DEVNULL, "labels", "compact", self.link))
 
+    def send(self, number, *, group):
+        (os.killpg if group else os.kill)(self.process.pid, number)
+
     def end(self, number, *, group):
         """Send a signal, and return the exit status."""
-        (os.killpg if group else os.kill)(self.process.pid, number)
+        self.send(number, group=group)
         return self.process.wait(SECONDS)
 
     def check(self):
@@ -162,10 +165,11 @@ def ended_at_random(start_busy, what, number):
         elif what == "compact":
             server.compact()
         time.sleep(moments.uniform(0, 2.5))
+    group = moments.random() < 0.5
     if what == "twice":
-        os.kill(server.process.pid, sent)
-        time.sleep(moments.choice([0, 0.01, 0.1, 0.3]))
-    status = server.end(sent, group=moments.random() < 0.5)
+        server.send(sent, group=group)
+        time.sleep(moments.choice([0, 0.01, 0.1, 0.3, 0.6]))
+    status = server.end(sent, group=group)
     server.check()
     assert bool(server.acknowledged) == (what in CHANGING)
     assert status in ((0, -sent, 128 + sent) if what == "start" else (0,)), (what, status, server.log.read_text())
@@ -177,3 +181,14 @@ def ended_at_random(start_busy, what, number):
 def test_a_signal_at_any_moment_ends_a_server_well(start_busy, what):
     for number in range(CASES):
         print(ended_at_random(start_busy, what, number), flush=True)
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 0.1), (2, 0.1), (2, 0.6)])
+def test_a_terminal_may_interrupt_a_server_twice(start_busy, workers, seconds):
+    """After 0.6 s the processes are gone, and the one that started them is about to end."""
+    server = start_busy(workers)
+    server.change_labels(server.wait_until_ready())
+    server.send(signal.SIGINT, group=True)
+    time.sleep(seconds)
+    assert server.end(signal.SIGINT, group=True) == 0
+    server.check()
