@@ -98,6 +98,7 @@ class Soak:
 
     async def run(self) -> None:
         """The whole."""
+        self._begin = time.monotonic()
         beside = [
             asyncio.create_task(asyncio.to_thread(self._again, seconds, action))
             for seconds, action in (
@@ -107,14 +108,15 @@ class Soak:
             )
             if seconds
         ]
-        self._begin = time.monotonic()
         print(HEAD)
         loads = []
-        for minute in range(self.options.minutes):
-            await asyncio.sleep(max(0.0, self._begin + self.options.row * minute - time.monotonic()))
-            loads.append(asyncio.create_task(self._minute(minute)))
-        await asyncio.gather(*loads)
-        self._over.set()
+        try:
+            for minute in range(self.options.minutes):
+                await asyncio.sleep(max(0.0, self._begin + self.options.row * minute - time.monotonic()))
+                loads.append(asyncio.create_task(self._minute(minute)))
+            await asyncio.gather(*loads)
+        finally:
+            self._over.set()  # the end of the process waits for the threads
         await asyncio.gather(*beside)
 
     def _again(self, seconds: float, action: Any) -> None:
@@ -134,15 +136,19 @@ class Soak:
         load = LoadTest(self.server.url, rate=self.options.rate, seconds=self.options.row, changes=self.options.changes)
         results = await run(load)
         moves = self.server.moves - moves
-        self.minutes.append(self._seen(minute, results, most_behind=round(moves * LATE * self.options.changes)))
+        samples = [one for one in self.samples if minute <= one.seconds / self.options.row < minute + 1]
+        if len(samples) < 2:
+            self.problems.append(f"minute {minute + 1} has {len(samples)} samples, and no row")
+            return
+        most_behind = round(moves * LATE * self.options.changes)
+        self.minutes.append(self._seen(minute, results, samples, most_behind))
         print(self.minutes[-1].row(), flush=True)
 
-    def _seen(self, minute: int, results: Sequence[Result], most_behind: int) -> Minute:
+    def _seen(self, minute: int, results: Sequence[Result], samples: Sequence[Sample], most_behind: int) -> Minute:
         times = [1000 * one.seconds for one in results if one.what == "predict" and not one.error]
         behind = [one for one in results if one.what == "remove" and one.error.startswith("404")][:most_behind]
         errors = Counter(f"{one.what}: {one.error}" for one in results if one.error)
         errors -= Counter(f"{one.what}: {one.error}" for one in behind)
-        samples = [one for one in self.samples if minute <= one.seconds / self.options.row < minute + 1]
         held = [
             float(np.median([sum(getattr(one, name).values()) for one in samples]))
             for name in ("rss", "private", "files", "sockets")
@@ -197,7 +203,7 @@ def verdict(soak: Soak, status: int) -> tuple[bool, list[str]]:
         lines.append(f"{taken} reloads of {soak.server.moves} moves of the link by {options.workers} processes")
     if status not in (0, -15):
         lines.append(f"the server ended with {status}")
-    seen = [flat(soak.minutes, "private", 2.0), flat(soak.minutes, "files", 2.0)]
+    seen = [flat(soak.minutes, name, 2.0) for name in ("private", "files") if soak.minutes]
     good = not lines and all(one for one, _ in seen)
     lines += [said for _, said in seen]
     requests = sum(one.requests for one in soak.minutes)

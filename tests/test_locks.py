@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from waiting import until
 
 from longtail import recipes
 from longtail.errors import BadInput
@@ -88,10 +89,17 @@ from longtail.errors import LongtailError
 from longtail.testing.planted import planted
 from longtail.train.run import Run
 from pathlib import Path
+
+class Waiting(Run):
+    def train(self, *arguments, **options):
+        if self.plan is None:
+            sys.stdin.readline()
+        super().train(*arguments, **options)
+
 data = planted(0, documents=100, test_documents=10, labels=16).dataset
 print("ready", flush=True)
 sys.stdin.readline()
-run = Run(Path(sys.argv[1]), cache=Path(sys.argv[2]))
+run = Waiting(Path(sys.argv[1]), cache=Path(sys.argv[2]))
 try:
     recipes.dpr(data, out=run, epochs=1, batch=64, width=16, device="cpu", seed=int(sys.argv[3]))
 except LongtailError as error:
@@ -99,16 +107,26 @@ except LongtailError as error:
 """
 
 
-def together(*arguments):
-    """Start processes, let them go at once, and wait for their ends: (status, errors) of each."""
+def together(*arguments, until_one_has_ended=False):
+    """Start processes, let them go at once, and wait for their ends: (status, errors) of each.
+
+    They train at once as well, or not until one of them has ended.
+    """
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     processes = [subprocess.Popen([sys.executable, "-c", STARTER, *map(str, own)], **pipes) for own in arguments]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n"
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    said = [process.communicate(timeout=240)[1] for process in processes]
+    try:
+        for process in processes:
+            assert process.stdout.readline() == "ready\n"
+        for process in processes:
+            process.stdin.write("\n" if until_one_has_ended else "\n\n")
+            process.stdin.flush()
+        if until_one_has_ended:
+            until(lambda: any(process.poll() is not None for process in processes))
+        said = [process.communicate(timeout=120)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
     return sorted((process.returncode, errors) for process, errors in zip(processes, said, strict=True))
 
 
@@ -117,7 +135,8 @@ def test_two_trainings_that_start_together(tmp_path):
     cache = tmp_path / "cache"
     assert together(*((tmp_path / f"run-{seed}", cache, seed) for seed in range(2))) == [(0, ""), (0, "")]
     assert all(path.name.startswith("tokens-") for path in cache.iterdir())
-    (won, nothing), (lost, line) = together(*((tmp_path / "one", cache, 0) for _ in range(2)))
+    both = [(tmp_path / "one", cache, 0)] * 2
+    (won, nothing), (lost, line) = together(*both, until_one_has_ended=True)
     assert (won, nothing, lost) == (0, "", 1)
     assert line.count("\n") == 1
     assert "works in this run; wait for it" in line

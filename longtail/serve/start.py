@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from longtail.devices import choose_device
-from longtail.ending import end
+from longtail.ending import end, what_remains
 from longtail.errors import BadInput, LongtailError
 from longtail.files import scratch_folder
 from longtail.model.label_set import LabelSet
@@ -80,6 +80,7 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
     with scratch_folder("longtail-serve") as folder:
         os.environ |= {_SETTINGS: json.dumps({"settings": said, "level": level}), FOLDER: str(folder)}
         uvicorn.run("longtail.serve.start:from_environment", factory=True, **options)
+        _ignore_signals()
         if (problem := folder / _PROBLEM).is_file():
             raise LongtailError(problem.read_text(encoding="utf-8"))
 
@@ -89,6 +90,7 @@ def from_environment() -> ASGIApp:
     said = json.loads(os.environ[_SETTINGS])
     log_as_json(said["level"])
     forget_ended()
+    signal.signal(signal.SIGINT, _interrupted)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     sys.setswitchinterval(_TURN)
     try:
@@ -109,12 +111,25 @@ def _end_well(server: uvicorn.Server) -> None:
     def obeyed(number: int, _: object) -> None:
         if not server.started:  # nothing is accepted yet that could be lost
             end(number)
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
+        if server.force_exit:  # told twice: requests under way would each tell with a traceback that they are let go
+            what_remains()
+            os._exit(0)
+        _ignore_signals()
         sys.exit(0)
 
     for number in _SIGNALS:
         signal.signal(number, obeyed)
+
+
+def _ignore_signals() -> None:
+    """Ignore further signals: the server has ended, and so does the process."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupted(number: int, _: object) -> None:
+    """Leave an interrupt, which a terminal sends to all processes, to the one that stops this; end at a second one."""
+    signal.signal(number, lambda *_: os._exit(0))
 
 
 def _end_with_parent() -> None:

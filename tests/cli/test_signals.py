@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 TOLD = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 WRITING = """
@@ -25,18 +26,11 @@ with new_folder(pathlib.Path(sys.argv[1]) / "folder") as folder, replacing(folde
 
 def ended(process, number):
     """Its errors, once it is known that it ended as a signal asked it to."""
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == TOLD[number], errors
     assert errors.startswith("longtail: stopped")
     assert errors.count("\n") == 1
     return errors
-
-
-def until(condition):
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def program(text, *arguments):
@@ -98,31 +92,33 @@ def is_alive(process):
 @pytest.mark.skipif(sys.platform != "linux", reason="a parent's end is told on Linux")
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_what_a_comparison_trains_ends_with_it(planted_folder, start_longtail, tmp_path, number):
-    method = "dpr:epochs=100000,batch=64,width=16,device=cpu"
+    method = "endless=dpr:epochs=100000,batch=64,width=16,device=cpu"
     process = start_longtail("compare", planted_folder, method, "--seeds", 1, "--out", tmp_path / "out")
-    until(lambda: [*tmp_path.rglob("run.json")] or process.poll() is not None)
+    begun = tmp_path / "out" / "runs" / "endless" / "seed-0" / "run.json"
+    until(lambda: begun.exists() or process.poll() is not None)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     (child,) = map(int, children.read_text().split())
-    process.send_signal(number)
-    if number != signal.SIGKILL:
-        assert ended(process, number) == "longtail: stopped; the same command goes on with what is left\n"
-    process.wait()
-    until(lambda: not is_alive(child))
+    try:
+        process.send_signal(number)
+        if number != signal.SIGKILL:
+            assert ended(process, number) == "longtail: stopped; the same command goes on with what is left\n"
+        process.wait()
+        until(lambda: not is_alive(child))
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("words", [("predict", "--input"), pytest.param(("evaluate",), marks=pytest.mark.slow)])
-def test_a_reader_that_has_seen_enough_is_no_error(run, words, tmp_path):
+@pytest.mark.parametrize("verb", ["predict", pytest.param("evaluate", marks=pytest.mark.slow)])
+def test_a_reader_that_has_seen_enough_is_told_nothing(run, planted_folder, verb, tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("red apple\n" * 5000)
-    arguments = [*words, str(lines), str(run)] if "--input" in words else [*words, str(run)]
-    process = program("from longtail.cli import main; main()", *arguments)
+    given = {"predict": ("--input", lines), "evaluate": ("--data", planted_folder)}[verb]
+    process = program("from longtail.cli import main; main()", verb, run, *given)
     process.stdout.close()
     process.stdout = None
-    errors = process.communicate(timeout=60)[1]
-    assert "Traceback" not in errors
-    assert "Broken" not in errors
-    assert "Exception ignored" not in errors
-    assert process.returncode in (0, 1)
+    errors = process.communicate(timeout=120)[1]
+    assert (errors, process.returncode) == ("", 1)  # as of a command that writes into a closed pipe
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full device is one of Linux")

@@ -118,9 +118,7 @@ def test_the_tables_hold_every_method_and_the_files_hold_the_results(compared):
 def test_what_is_done_is_not_done_again(compared, folder):
     out, results = compared
     before = {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()}
-    start = time.monotonic()
     again = compare(folder, TWO[::-1], out, seeds=2)
-    assert time.monotonic() - start < 10
     assert {path: path.stat().st_mtime_ns for path in (out / "runs").rglob("*") if path.is_file()} == before
     assert again["rows"] == results["rows"]
     assert list(again["differences"]) == ["text"]

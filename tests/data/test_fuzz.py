@@ -3,7 +3,7 @@
 What is read of a folder is what `naive.read` finds in it. Packed files that unpack to very much, headers that promise
 very much, and JSON that is very deep are among the faults.
 
-``LONGTAIL_FUZZ`` is how many broken folders and tables are tried in place of some 2,000.
+``LONGTAIL_FUZZ`` is how many broken folders and tables are tried in place of some 1,000.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from longtail.memory import peak_bytes
 _spec = spec_from_file_location("naive", Path(__file__).with_name("naive.py"))
 naive = module_from_spec(_spec)
 _spec.loader.exec_module(naive)
-CASES = int(os.environ.get("LONGTAIL_FUZZ", "2000"))
+CASES = int(os.environ.get("LONGTAIL_FUZZ", "1000"))
 SECONDS = 10  # that one case may take
 ODD = [
     *(b"\0", b"\xff", b"\xed\xa0\x80", b"\\ud800", b"\xef\xbb\xbf", b"\r", b"\n", b"\x1a", b"\x85", b"\xe2\x80\xa8"),
@@ -57,6 +57,7 @@ VALUES = [
     b'"\\u0000"',
 ]
 NUMBER, VALUE = re.compile(rb"[0-9]+"), re.compile(rb'(?<=[:\[,] )("[^"]*"|[0-9.]+)|(?<=\[)[0-9.]+')
+CLEAR_REFS = Path("/proc/self/clear_refs")  # of Linux
 BOMB = 200_000_000  # bytes that a packed file of some hundred KB holds
 TABLES = {
     "train.csv": b'uid,title,content,labels\nd0,red apple,"a ""fruit""\nof red","[""apple"", 7]"\n3,pear,,"[""x""]"\n',
@@ -230,6 +231,8 @@ def test_a_packed_file_that_unpacks_to_a_line_that_is_too_long_is_refused_early(
     if name == "trn.json.gz":
         (plain / "lbl.json").write_text('{"title": "apple"}\n')
     (plain / name).write_bytes(packed)
+    if CLEAR_REFS.exists():
+        CLEAR_REFS.write_text("5")  # the peak is begun anew, which may be that of another test
     before = peak_bytes()
     with pytest.raises(BadInput, match=r"line 1: expected lines of less than 67,108,864 bytes, found a longer one"):
         Dataset.read(plain)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from broken import flipped
 
 from longtail.data.sparse import (
     CSR,
@@ -125,8 +126,7 @@ def test_a_saved_matrix_is_the_same_or_is_refused(tmp_path: Path) -> None:
     for file in sorted((tmp_path / "m").iterdir()):
         raw = file.read_bytes()
         for at in range(len(raw)):
-            flipped = bytes([raw[at] ^ 1 << draw.randrange(8)])
-            for broken in (raw[:at], raw[:at] + flipped + raw[at + 1 :]):
+            for broken in (raw[:at], flipped(raw, at, draw.randrange(8))):
                 file.write_bytes(broken)
                 try:
                     assert digest(load_csr(tmp_path / "m")) == digest(matrix)

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from faults.lab import Lab, Verb, ill
+from faults.lab import NOT_HAPPENED, Lab, Verb, ill
 from faults.layer import Fault, Mode
 
 
-def faults(calls: int) -> Iterator[tuple[str, Fault]]:
-    """Every fault of every call that a verb makes, by what it is."""
+def faults(verb: Verb, calls: int) -> Iterator[tuple[str, Fault]]:
+    """Every fault of every call that a verb makes, by what it is; a wrong bit where a reader can know of it."""
     for n in range(1, calls + 1):
         yield "killed", Fault(Mode.SIGNAL, n, signal.SIGKILL)
         yield "killed in a write", Fault(Mode.TEAR, n)
         yield "no room, from here on", Fault(Mode.FAIL, n, errno.ENOSPC, lasting=True)
         yield "an error of the disk", Fault(Mode.FAIL, n, errno.EIO)
         yield "a short write", Fault(Mode.SHORT, n)
-        yield "a wrong bit", Fault(Mode.FLIP, n)
+        if verb.reads:
+            yield "a wrong bit", Fault(Mode.FLIP, n)
         yield "SIGTERM", Fault(Mode.SIGNAL, n, signal.SIGTERM)
         yield "SIGINT", Fault(Mode.SIGNAL, n, signal.SIGINT)
 
@@ -62,7 +63,7 @@ def judged(lab: Lab, verb: Verb, fault: Fault, expected: Baseline) -> str:
     lab.begin(verb.start)
     ended = lab.run(*verb.arguments, fault=fault)
     if not ended.fired:
-        return "the fault did not happen"
+        return NOT_HAPPENED
     if wrong := ill(ended, signalled=fault.mode in {Mode.SIGNAL, Mode.TEAR}):
         return wrong
     if fault.mode == Mode.FLIP:
@@ -91,8 +92,7 @@ def mended(lab: Lab, verb: Verb, expected: Baseline) -> str:
 
 def _read(lab: Lab, verb: Verb, expected: Baseline) -> str:
     """Where there is a wrong bit by now: what is read is the same, or refused."""
-    if verb.reads is None:
-        return ""
+    assert verb.reads
     read = verb.reads(lab)
     if wrong := ill(read):
         return f"read: {wrong}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from faults.lab import Lab, digest, ill, small
+from broken import flipped
+from faults.lab import NOT_HAPPENED, Lab, digest, ill, small
 from faults.layer import Fault, Mode
 
 EVERY = 64  # bytes from one that is flipped to the next
@@ -90,12 +91,7 @@ class Damage:
 
 
 def _flipped(at: int) -> Callable[[Path], Any]:
-    def change(path: Path) -> None:
-        content = bytearray(path.read_bytes())
-        content[at] ^= 1 << at // EVERY % 8
-        path.write_bytes(content)
-
-    return change
+    return lambda path: path.write_bytes(flipped(path.read_bytes(), at, at // EVERY % 8))
 
 
 def _cut(share: float, less: int = 0) -> Callable[[Path], Any]:
@@ -149,7 +145,7 @@ class Files:
         self._expected: dict[tuple[str, str], Any] = {}
 
     def judged(self, case: Case) -> str:
-        """What is wrong with what comes of a case, or nothing."""
+        """What is wrong with what comes of a case, or nothing; or that the file was not opened."""
         lab, reader = self.lab, case.reader
         key = (case.shelf.start, reader.name)
         if key not in self._expected:
@@ -160,6 +156,8 @@ class Files:
         if case.damage.change:
             case.damage.change(path)
         ended = lab.run(*reader.arguments, fault=case.damage.fault(path) if case.damage.fault else None)
+        if case.damage.fault and not ended.fired:
+            return NOT_HAPPENED
         if wrong := ill(ended):
             return wrong
         if ended.status or case.path in _CODE_ONLY:  # logs are read for people, and change no answer

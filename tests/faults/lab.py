@@ -25,6 +25,7 @@ from longtail.recipes import RECIPES
 from longtail.stages.recipe import options_class
 from longtail.testing.planted import planted
 
+NOT_HAPPENED = "the fault did not happen"  # a judgement of a case that is none
 STOPPED = {-signal.SIGKILL, 128 + signal.SIGINT, 128 + signal.SIGTERM}  # how a verb ends that was sent a signal
 
 

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from faults.calls import Baseline, baseline, faults, judged
 from faults.files import Case, Files, cases
-from faults.lab import VERBS, Lab, Verb
+from faults.lab import NOT_HAPPENED, VERBS, Lab, Verb
 from faults.layer import Fault
 from faults.power import POLICIES, judged_after_power_loss
 
@@ -82,7 +82,7 @@ def jobs(bench: Bench, share: float) -> Iterator[Job]:
         calls, by_kind = bench.baseline(verb).calls, defaultdict(list)
         drawn = DRAWN.get(verb.name) or DRAWN.get(verb.name.split()[0]) or DRAWN[""]
         killed, failed, lost = (round(share * count) for count in drawn)
-        for what, fault in faults(calls):
+        for what, fault in faults(verb, calls):
             by_kind[what].append(fault)
         for what, some in by_kind.items():
             for fault in draw.sample(some, min(len(some), killed if what == "killed" else failed)):
@@ -108,7 +108,7 @@ def _done(bench: Bench, some: Sequence[Job], until: float) -> list[tuple[Job, st
             said = job.judge(bench)
         except Exception as error:  # noqa: BLE001  (of the lab, or of an answer that cannot be had: it is told, too)
             said = f"no answer: {error!r}"
-        if said and said != "the fault did not happen":
+        if said and said != NOT_HAPPENED:
             print(f"{job.part}: {job.name}: {said[:600]}", flush=True)
         found.append((job, said))
     return found
@@ -118,7 +118,7 @@ def table(found: Sequence[tuple[Job, str]], seconds: float) -> str:
     """The counts, in Markdown."""
     rows, wrong = Counter(), defaultdict(Counter)
     for job, said in found:
-        if said == "the fault did not happen":
+        if said == NOT_HAPPENED:
             continue
         rows[job.part] += 1
         if said:
@@ -158,7 +158,7 @@ def main() -> None:
         before, _, rest = given.write.read_text().partition(MARKS[0])
         _, _, after = rest.partition(MARKS[1])
         given.write.write_text(f"{before}{MARKS[0]}{text}{MARKS[1]}{after}")
-    sys.exit(any(said not in {"", "the fault did not happen"} for _, said in found))
+    sys.exit(any(said not in {"", NOT_HAPPENED} for _, said in found))
 
 
 if __name__ == "__main__":

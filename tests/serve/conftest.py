@@ -18,6 +18,7 @@ from longtail.serve.app import TOKEN, application
 from longtail.serve.service import Settings
 
 SECRET = "let me"
+TEXT = "text"  # the level of what a server says without its log
 
 
 @pytest.fixture
@@ -36,6 +37,14 @@ def client(run, monkeypatch):
     torch.set_num_threads(threads)
 
 
+def logged(line):
+    """A line of the log; what is none has a level of its own."""
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        return {"level": TEXT, "event": line.rstrip("\n")}
+
+
 class Server:
     """``longtail serve`` on a free port."""
 
@@ -44,19 +53,23 @@ class Server:
         command = [sys.executable, "-m", "longtail", "serve", str(run), "--port", "0", *map(str, options)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         self.lines, self.port, started = [], 0, threading.Event()
-        self._reader = threading.Thread(target=self._read, args=(started,))
+        self._reader = threading.Thread(target=self._read, args=(started,), daemon=True)
         self._reader.start()
         started.wait(120)
-        assert self.port, f"the server did not start: {self.lines}"
+        if not self.port:
+            self.kill()
+            raise AssertionError(f"the server did not start: {self.lines}")
 
     def _read(self, started):
         """Keep the log, which blocks a server that nobody reads."""
-        for line in self.process.stderr:
-            self.lines.append(json.loads(line))
-            if "Uvicorn running on" in self.lines[-1]["event"]:
-                self.port = int(self.lines[-1]["event"].split("http://127.0.0.1:")[1].split()[0])
-                started.set()
-        started.set()
+        try:
+            for line in self.process.stderr:
+                self.lines.append(logged(line))
+                if "Uvicorn running on" in self.lines[-1]["event"]:
+                    self.port = int(self.lines[-1]["event"].split("http://127.0.0.1:")[1].split()[0])
+                    started.set()
+        finally:
+            started.set()
 
     def ask(self, method, path, content=None, timeout=120):
         """Status and body of an answer, over a connection of its own."""
@@ -106,3 +119,4 @@ def start_server():
     yield start
     for server in servers:
         server.kill()
+    assert not [line for server in servers for line in server.lines if line["level"] == TEXT]

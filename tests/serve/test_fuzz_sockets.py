@@ -13,9 +13,11 @@ import random
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 import longtail
 
@@ -37,108 +39,30 @@ VALID = [
     *(("GET", path, None) for path in ("/healthz", "/readyz", "/metrics", "/", "/page.js", "/openapi.json", "/none")),
 ]
 VALUES = [
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        1e308,
-        2**31,
-        2**63,
-        10**30,
-        10**4000,
-        "",
-        " ",
-        "x",
-        "\0",
-        "\ud800",
-        "\udfff\ud800",
-    ),
+    *(None, True, False, 0, -1, 1.5, 1e308, 2**31, 2**63, 10**30, 10**4000, "", " ", "x", "\0", "\ud800"),
+    "\udfff\ud800",
     *("é\u2028\U0001f600", "a" * 20_000, "a" * 20_001, [], {}, [[]], [None], [""] * 300, {"title": None}, {"": ""}),
     *({"title": "\ud800"}, {"title": "x", "other": 1}, ["x"] * 1001, float("nan"), float("inf"), -float("inf")),
 ]
 ODD = [
-    *(
-        b"\0",
-        b"\xff",
-        b"\xed\xa0\x80",
-        b"\\ud800",
-        b"\xef\xbb\xbf",
-        b"\r\n",
-        b"\n",
-        b"\r",
-        b"\r\n\r\n",
-        b" ",
-        b"\t",
-        b"\x7f",
-    ),
-    *(
-        b"NaN",
-        b"-Infinity",
-        b"1e400",
-        b"9" * 5000,
-        b"[" * 60_000,
-        b'{"a":' * 20_000,
-        b'"',
-        b"\\",
-        b",",
-        b":",
-        b"}",
-        b"]",
-    ),
-    *(
-        b'"k":1,"k":2',
-        b'"texts":["x"],',
-        b"//",
-        b"/*",
-        b"%",
-        b"%00",
-        b"%ff",
-        b"%c0%af",
-        b"../",
-        b"?",
-        b"#",
-        b"a" * 70_000,
-    ),
+    *(b"\0", b"\xff", b"\xed\xa0\x80", b"\\ud800", b"\xef\xbb\xbf", b"\r\n", b"\n", b"\r", b"\r\n\r\n", b" ", b"\t"),
+    b"\x7f",
+    *(b"NaN", b"-Infinity", b"1e400", b"9" * 5000, b"[" * 60_000, b'{"a":' * 20_000, b'"', b"\\", b",", b":", b"}"),
+    b"]",
+    *(b'"k":1,"k":2', b'"texts":["x"],', b"//", b"/*", b"%", b"%00", b"%ff", b"%c0%af", b"../", b"?", b"#"),
+    b"a" * 70_000,
 ]
 METHODS = [
-    *(
-        "PUT",
-        "PATCH",
-        "HEAD",
-        "OPTIONS",
-        "TRACE",
-        "CONNECT",
-        "get",
-        "GE T",
-        "",
-        "PRI",
-        "M-SEARCH",
-        "X" * 300,
-        "G\0T",
-        "é",
-    ),
+    *("PUT", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get"),
+    *("GE T", "", "PRI", "M-SEARCH", "X" * 300, "G\0T", "é"),
 ]
 PATHS = [
     *("*", "", "http://127.0.0.1/healthz", "http://[::1", "//healthz", "/../../etc/passwd", "/%2e%2e/", "/page.html"),
-    *(
-        "/v1/labels/",
-        "/v1/labels/%00",
-        "/v1/labels/%ed%a0%80",
-        "/v1/labels/" + "x" * 300,
-        "/" + "x" * 70_000,
-        "/é",
-        "/\0",
-    ),
+    *("/v1/labels/", "/v1/labels/%00", "/v1/labels/%ed%a0%80", "/v1/labels/" + "x" * 300, "/" + "x" * 70_000, "/é"),
+    "/\0",
     *("/v1/labels?limit=0", "/v1/labels?limit=9" + "9" * 5000, "/v1/labels?limit=nan", "/v1/labels?query=%ff%00", "/?"),
-    *(
-        "/v1/labels?query=%00",
-        "/v1/labels?query=" + "x" * 3000,
-        "/v1/labels?limit=1&limit=2",
-        "/v1/labels?" + "a=1&" * 5000,
-    ),
+    *("/v1/labels?query=%00", "/v1/labels?query=" + "x" * 3000, "/v1/labels?limit=1&limit=2"),
+    "/v1/labels?" + "a=1&" * 5000,
 ]
 HEADS = [
     *("Content-Length: 5", "Content-Length: -1", "Content-Length: x", f"Content-Length: {10**25}"),
@@ -291,19 +215,32 @@ def held(process):
     if not (folder / "smaps_rollup").is_file():
         return 0.0, 0
     sizes = re.findall(r"Private_\w+: +(\d+) kB", (folder / "smaps_rollup").read_text())
-    sockets = sum(link.readlink().name.startswith("socket:") for link in (folder / "fd").iterdir())
+    sockets = 0
+    for link in (folder / "fd").iterdir():
+        with suppress(OSError):  # it was closed meanwhile
+            sockets += link.readlink().name.startswith("socket:")
     return sum(map(int, sizes[:2])) / 1024, sockets
+
+
+def least_held(process):
+    """The least of some samples of private MiB."""
+
+    def sample():
+        time.sleep(0.1)
+        return held(process)[0]
+
+    return min(sample() for _ in range(5))
 
 
 @pytest.mark.timeout(3600)
 def test_whatever_is_sent_is_answered_below_500_or_closed(run, start_server):
-    server = start_server(run)
+    server = start_server(run, "--deadline", 60)  # what is valid is answered, however busy the machine is
     uids = [label.uid for label in longtail.load(run).predict(["one"], k=120)[0]]
     asked = {**ASKED, "allowed": uids}
     before, (_, sockets) = server.ask("POST", "/v1/predict", asked), held(server.process.pid)
     begin = time.monotonic()
     seen = asyncio.run(send_all(server.port, range(CASES // 4)))
-    early, _ = held(server.process.pid)
+    early = least_held(server.process.pid)
     seen += asyncio.run(send_all(server.port, range(CASES // 4, CASES)))
     seconds = time.monotonic() - begin
     assert server.ask("POST", "/v1/predict", asked) == before
@@ -312,9 +249,8 @@ def test_whatever_is_sent_is_answered_below_500_or_closed(run, start_server):
     assert [[label["uid"] for label in one["labels"]] for one in answer] == [
         [label.uid for label in one] for one in found
     ]
-    time.sleep(0.5)
-    late, left = held(server.process.pid)
-    assert left <= sockets, "connections that nobody has any more"
+    until(lambda: held(server.process.pid)[1] <= sockets, 30)  # no connections that nobody has any more
+    late = least_held(server.process.pid)
     assert late - early < 24, f"{late - early:.1f} MiB more"
     assert server.stop()
     told = [line for line in server.lines if line["level"] in ("error", "critical") or "traceback" in line]

@@ -1,6 +1,6 @@
 """SIGTERM and SIGINT at any moment of a server: it ends soon, by its status, without a traceback, and loses nothing.
 
-``LONGTAIL_SIGNALS`` is how many servers are ended at random moments in place of 3.
+``LONGTAIL_SIGNALS`` is how many servers are ended at random moments of each kind in place of 1.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from waiting import until
 
 from longtail.model.label_set import LabelSet
 from longtail.serve.app import TOKEN
 
-CASES = int(os.environ.get("LONGTAIL_SIGNALS", "3"))
+CASES = int(os.environ.get("LONGTAIL_SIGNALS", "1"))
 SECONDS = 20  # in which a server must end
+CHANGING = ("change", "reload", "compact", "twice")  # labels are added meanwhile
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sends signals to groups of processes")
 
 
@@ -55,6 +58,11 @@ class Busy:
             time.sleep(0.02)
         raise AssertionError(self.log.read_text())
 
+    def wait_until_it_listens(self):
+        """Until it has handlers of its own: before, the interpreter's tell of an interrupt with a traceback."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        until(lambda: int(re.search(r"SigCgt:\s*(\w+)", status.read_text())[1], 16) >> signal.SIGTERM - 1 & 1)
+
     def ask(self, port, method, path, content=None):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         try:
@@ -65,7 +73,7 @@ class Busy:
             connection.close()
 
     def change_labels(self, port):
-        """Add labels until the server ends; where there is one run, what is acknowledged is noted."""
+        """Add labels until the server ends, and note what is acknowledged; some of it is when this returns."""
 
         def change():
             with suppress(OSError, http.client.HTTPException):
@@ -75,6 +83,7 @@ class Busy:
 
         self.beside.append(thread := threading.Thread(target=change))
         thread.start()
+        until(lambda: self.acknowledged)
 
     def move(self):
         following = self.link.with_name("next")
@@ -84,18 +93,21 @@ class Busy:
     def compact(self):
         self.beside.append(self.start(subprocess.DEVNULL, "labels", "compact", self.link))
 
+    def send(self, number, *, group):
+        (os.killpg if group else os.kill)(self.process.pid, number)
+
     def end(self, number, *, group):
         """Send a signal, and return the exit status."""
-        (os.killpg if group else os.kill)(self.process.pid, number)
+        self.send(number, group=group)
         return self.process.wait(SECONDS)
 
     def check(self):
         """No traceback, nothing left, and nothing lost."""
         text = self.log.read_text()
-        assert "Traceback" not in text
+        assert "Traceback" not in text, text
         lines = text.removeprefix("longtail: stopped\n").splitlines()  # as any command says before it has a log
         assert all(json.loads(line)["level"] in ("info", "warning") for line in lines), text
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + SECONDS
         with suppress(ProcessLookupError):
             while time.monotonic() < deadline:  # the system's own ending of the others
                 os.killpg(self.process.pid, 0)
@@ -130,38 +142,53 @@ def start_busy(trained, tmp_path):
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
         server.process.wait(60)
+        for one in server.beside:
+            if isinstance(one, subprocess.Popen):
+                one.kill()
+                one.wait(60)
 
 
-def ended_at_random(start_busy, number):
-    """A server that is ended at a random moment; what it was doing, and its status."""
-    moments = random.Random(number)
+def ended_at_random(start_busy, what, number):
+    """A server that is ended at a random moment of some kind; how, and its status."""
+    moments = random.Random(f"{what} {number}")
     sent, workers = moments.choice([signal.SIGTERM, signal.SIGINT]), moments.choice([1, 2])
     server = start_busy(workers)
-    what = moments.choice(["start", "start", "serve", "change", "reload", "compact", "twice"])
     if what == "start":
-        time.sleep(moments.uniform(0.15, 4.0))
+        server.wait_until_it_listens()
+        time.sleep(moments.uniform(0, 4.0))
     else:
         port = server.wait_until_ready()
-        if what != "serve":
+        if what in CHANGING:
             server.change_labels(port)
-            time.sleep(0.5)
         if what == "reload":
             server.move()
         elif what == "compact":
             server.compact()
         time.sleep(moments.uniform(0, 2.5))
+    group = moments.random() < 0.5
     if what == "twice":
-        os.kill(server.process.pid, sent)
-        time.sleep(moments.choice([0, 0.01, 0.1, 0.3]))
-    status = 0
-    with suppress(ProcessLookupError):
-        status = server.end(sent, group=moments.random() < 0.5)
+        server.send(sent, group=group)
+        time.sleep(moments.choice([0, 0.01, 0.1, 0.3, 0.6]))
+    status = server.end(sent, group=group)
     server.check()
+    assert bool(server.acknowledged) == (what in CHANGING)
     assert status in ((0, -sent, 128 + sent) if what == "start" else (0,)), (what, status, server.log.read_text())
     return f"{what}, {workers} processes, {sent.name}: {status}"
 
 
 @pytest.mark.timeout(7200)
-def test_a_signal_at_any_moment_ends_a_server_well(start_busy):
+@pytest.mark.parametrize("what", ["start", "serve", *CHANGING])
+def test_a_signal_at_any_moment_ends_a_server_well(start_busy, what):
     for number in range(CASES):
-        print(ended_at_random(start_busy, number), flush=True)
+        print(ended_at_random(start_busy, what, number), flush=True)
+
+
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 0.1), (2, 0.1), (2, 0.6)])
+def test_a_terminal_may_interrupt_a_server_twice(start_busy, workers, seconds):
+    """After 0.6 s the processes are gone, and the one that started them is about to end."""
+    server = start_busy(workers)
+    server.change_labels(server.wait_until_ready())
+    server.send(signal.SIGINT, group=True)
+    time.sleep(seconds)
+    assert server.end(signal.SIGINT, group=True) == 0
+    server.check()

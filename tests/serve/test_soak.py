@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,13 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 def test_a_soak_of_some_seconds_has_no_error(run, tmp_path):
     times = ["--minutes", 4, "--row", 5, "--rate", 20, "--changes", 5, "--reload", 4, "--compact", 6]
     command = [sys.executable, SCRIPT, run, *times, "--json", tmp_path / "soak.json"]
-    subprocess.run([*map(str, command)], check=False, timeout=200)
+    process = subprocess.Popen([*map(str, command)], start_new_session=True)
+    try:
+        process.wait(200)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # and the server
+        process.wait()
     said = json.loads((tmp_path / "soak.json").read_text(encoding="utf-8"))
     assert len(said["minutes"]) == 4
     assert not any(minute["errors"] for minute in said["minutes"]), said["verdict"]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from broken import flipped
+from waiting import until
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -66,9 +67,18 @@ def test_the_processes_of_a_server_end_with_the_one_that_started_them(run, start
 
 def children(server):
     """The numbers of the processes that serve."""
-    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
-    found = [int(child) for task in tasks for child in (task / "children").read_text().split()]
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    found = []
+    for task in Path(f"/proc/{server.process.pid}/task").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            found += (task / "children").read_text().split()
+    return [int(child) for child in found if b"spawn_main" in command_of(child)]
+
+
+def command_of(process):
+    """The command line of a process; nothing if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    return b""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -110,10 +120,3 @@ def test_too_little_memory_is_told_and_the_server_goes_on(run, start_server):
     assert server.stop()
     assert "not enough memory" in str(server.lines)
     assert not [line for line in server.lines if "traceback" in line]
-
-
-def until(condition):
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

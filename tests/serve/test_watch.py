@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-import time
 
 import pytest
 from starlette.testclient import TestClient
+from waiting import until
 
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.serve import service
@@ -18,13 +18,6 @@ from longtail.serve.service import Settings
 from longtail.serve.telemetry import JsonLines
 
 ASKED = {"texts": ["one two"], "k": 1000, "kind": "encoder"}
-
-
-def until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def reloads(client, result):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from broken import flipped
 from safetensors.numpy import load_file
 
 from longtail import recipes
@@ -139,8 +140,7 @@ def test_a_finished_run_whose_card_is_broken_makes_its_model_again(data, tmp_pat
     content = (whole / "model" / "bundle.json").read_bytes()
     for at in (0, 9, len(content) // 2, len(content) - 9) if fault == "flipped" else (len(content) // 2,):
         run = shutil.copytree(whole, tmp_path / f"run-{at}")
-        flipped = content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :]
-        broken = {"flipped": flipped, "cut": content[:at], "emptied": b""}[fault]
+        broken = {"flipped": flipped(content, at, 2), "cut": content[:at], "emptied": b""}[fault]
         (run / "model" / "bundle.json").write_bytes(broken)
         with pytest.raises(BadInput, match=r"bundle\.json: expected "):
             load(run, device="cpu")

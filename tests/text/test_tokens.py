@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from broken import flipped
 
 from longtail.data.texts import Strings, Texts
 from longtail.text.bag import BagTokenizer
@@ -82,7 +83,7 @@ def flips(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.iterdir()):
         whole = path.read_bytes()
         for offset in range(0, len(whole), 64):
-            path.write_bytes(whole[:offset] + bytes([whole[offset] ^ 4]) + whole[offset + 1 :])
+            path.write_bytes(flipped(whole, offset, 2))
             yield path
         for length in (0, len(whole) // 2, len(whole) - 1):
             path.write_bytes(whole[:length])

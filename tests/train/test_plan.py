@@ -79,6 +79,7 @@ def test_what_there_is_no_room_for_is_refused_before_a_run_is_begun(tmp_path, mo
     with pytest.raises(LongtailError, match=rf"the run needs about .* of {what}, and 0 MiB are free; lower"):
         recipes.depsl(data, out=tmp_path / "new" / "run", epochs=1, width=16, hard_negatives=0)
     assert {path.name for path in tmp_path.glob("new/run/*")} <= {"tokens"}
+    assert {path.name for path in tmp_path.glob("new/run/**/*.json*")} <= {"checksums.json"}
 
 
 @pytest.mark.parametrize("around", [lambda encoder: encoder, lambda encoder: TwoHeads(encoder, generator=GENERATOR)])
