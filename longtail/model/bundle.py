@@ -29,8 +29,8 @@ from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
-FORMAT = 5  # that is written
-_FORMATS = (3, 4, FORMAT)  # that are read; only the last has what the fusion of a model with a linker mixes
+FORMAT = 6  # that is written; with it, what is linked may count as far as it is probable
+_FORMATS = (3, 4, 5, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
     card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
-    if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[-1:]):
+    if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[2:]):
         problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
     return card

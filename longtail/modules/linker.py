@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from longtail.data.filters import Same
@@ -62,6 +61,8 @@ class Chances:
             top: the nodes found for n documents.
             truth: (n, M) their links.
         """
+        from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
+
         there = top.ids >= 0
         scores, right = top.scores[there].astype(np.float64), holds(truth, top.ids)[there]
         if not len(scores):

@@ -73,7 +73,7 @@ def test_some_labels_and_then_the_others_score_as_before(trained):
     assert list(moved.labels.fields["title"]) == [LABELS[i] for i in order]
     for kind in trained.kinds:
         np.testing.assert_allclose(
-            scores(moved, "red table", kind), scores(trained, "red table", kind)[order], atol=1e-6
+            scores(moved, "red table", kind), scores(trained, "red table", kind)[order], rtol=1e-6, atol=1e-6
         )
 
 

@@ -91,16 +91,17 @@ def test_a_bias_can_start_anywhere() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_classifiers_start_at_the_texts_with_one_bias(dtype: torch.dtype) -> None:
+def test_classifiers_start_at_the_texts_and_at_their_biases(dtype: torch.dtype) -> None:
     classifiers = Classifiers(4, 2, dtype=dtype)
     assert not classifiers.vectors().any()
-    classifiers.start_from(START, -0.5)
+    bias = np.array([-0.5, 0.25, 0, 8], np.float32)
+    classifiers.start_from(START, bias)
     found = classifiers.vectors()
     assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.5))
+    np.testing.assert_array_equal(found, np.column_stack([START, bias]))
     assert classifiers.table.weight.dtype == dtype
     half = classifiers.vectors(temperature=0.5)
-    np.testing.assert_array_equal(half, np.pad(START, ((0, 0), (0, 1)), constant_values=-0.25))
+    np.testing.assert_array_equal(half, np.column_stack([START, bias / 2]))
     np.testing.assert_array_equal(classifiers.vectors(), found)
 
 

@@ -147,7 +147,7 @@ def test_renee_finds_labels_by_their_examples_too(data, renee):
 @pytest.mark.parametrize(
     "options",
     [
-        {"bfloat16": True, "momentum": 0.9, "classifier_learning_rate": 0.1},
+        {"bfloat16": True, "momentum": 0.9, "classifier_learning_rate": 8e-4},
         {"loss": "decoupled_softmax"},
         {"start_epochs": 0, "epochs": 12},  # what the start is worth is its speed
     ],
