@@ -13,19 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from wrong_edges import ENCODER
 
 from longtail import Dataset, evaluate, recipes
 from longtail.testing.planted_graph import planted_graph
 
-SETTINGS: Mapping[str, Any] = {
-    "batch": 128,
-    "random_negatives": 128,
-    "width": 48,
-    "warmup": 20,
-    "learning_rate": 0.02,
-    "epochs": 8,
-    "classifier_epochs": 0,
-}
 GRAPHS: Mapping[str, Mapping[str, Any]] = {
     "39 links, 11 documents a node (Wikipedia)": {},
     "3.2 links, 2.4 documents a node (as MSDocs)": {"links": 3.2, "documents_per_node": 2.4, "label_links": 2.0},
@@ -47,7 +39,7 @@ METRICS = ("P@1", "PSP@5", "R@5")
 
 def measured(dataset: Dataset, base: str, options: Mapping[str, Any]) -> list[float]:
     """The metrics of the encoder, in percent."""
-    found = evaluate(recipes.ramen(dataset, base=base, **{**SETTINGS, **options}), dataset).kinds["encoder"]
+    found = evaluate(recipes.ramen(dataset, base=base, **{**ENCODER, **options}), dataset).kinds["encoder"]
     return [found[name] for name in METRICS]
 
 

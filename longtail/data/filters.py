@@ -120,7 +120,7 @@ def union(left: CSR, right: CSR) -> CSR:
 
 def without(pairs: CSR, others: CSR) -> CSR:
     """The pairs that are not among the others."""
-    return _ones(pairs - pairs.multiply(others.sign()))
+    return _ones(apart(pairs, others))
 
 
 def apart(edges: CSR, others: CSR) -> CSR:

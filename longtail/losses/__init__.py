@@ -60,6 +60,11 @@ def loss_named(text: str, *, temperature: float | None = None, symmetric: bool =
     return partial(both_directions, loss) if symmetric else loss
 
 
+def is_one_versus_all(text: str) -> bool:
+    """Whether a loss of `LOSSES`, named as for `loss_named`, asks of each pair on its own (`LossKind`)."""
+    return LOSSES[text.partition(":")[0]].one_versus_all
+
+
 def full_loss_named(name: str, *, temperature: float) -> Callable[..., Tensor]:
     """A loss of `LOSSES` over all labels: a function of documents, the table of all labels and sparse targets.
 

@@ -53,7 +53,7 @@ RAMEN = Preset(
         **settings("code of the same authors (xcai): top 10 of a walk, hubs above 500", walk_keep=10, hub_degree=500),
         **settings("xcai, bandits.py: a mean of 0.1 at first, drawn each 10 steps", graph_weights="bandit:0.1"),
         **settings("xcai, bandits.py", graph_redraw=10),
-        **settings("RAMEN, section 3: every anchor of a batch has a neighbour", graph_share=1.0),
+        **settings("RAMEN, section 3.1: each document and each label of a batch", graph_share=1.0),
         **settings(f"{_TABLE_10}: 2 positives and 12 negatives", classifier_loss="triplet:positives=2:negatives=12"),
         **settings(f"{_NGAME_CODE}, stage M2", classifier_epochs=100, classifier_learning_rate=1e-3, dropout=0.5),
     },
@@ -64,21 +64,21 @@ ANCE = Preset(
         **_RAMEN,
         **settings("RAMEN, Appendix A: ten epochs of warm-up, refreshed each five", mine_from=10, mine_every=5),
     },
-    departs=("ANCE's own index is renewed by another process while it trains (Xiong et al., 2021, section 3)",),
+    departs=("ANCE's own index is renewed by another process while it trains",),
 )
 
-_DPR_CODE = "DPR's code, conf/train/biencoder_default.yaml, and Karpukhin et al., 2020, section 5"
+_DPR_CODE = "DPR's code, its settings for Natural Questions"
 DPR = Preset(
     {
         **settings(_DPR_CODE, encoder="bert-base-uncased", epochs=40, batch=128, learning_rate=2e-5, warmup=1237),
-        **settings("Karpukhin et al., 2020, section 3.2: the negative log-likelihood", loss="info_nce:temperature=1.0"),
+        **settings("Karpukhin et al., 2020: the negative log-likelihood", loss="info_nce:temperature=1.0"),
         **_NO_RANDOM,
     },
     departs=("one hard negative a document of BM25 there, none here", "inner products there, cosines here"),
 )
 
 _OAK = "OAK, Appendix B"
-_OAK_CODE = "OAK's code, run_pub.sh"
+_OAK_CODE = "OAK's code (shikharmn/OAK)"
 OAK = Preset(
     {
         **settings(_OAK, epochs=300, batch=1024),
@@ -86,13 +86,13 @@ OAK = Preset(
         **settings(_OAK_CODE, encoder="sentence-transformers/msmarco-distilbert-cos-v5", learning_rate=2e-4),
         **settings(_OAK_CODE, warmup=500, most_links=15, attention_dropout=0.1, heads=1, spectral_norm=True),
         **settings(f"{_OAK_CODE}: 1,000 times the rate of the encoder", bank_learning_rate=0.2),
-        **settings("OAK, eq. 5 to 7, and its code", enriched_weight=1.0, plain_weight=1.0, calibration_weight=0.1),
+        **settings("OAK, eq. 6 and 7, and its code", enriched_weight=1.0, plain_weight=1.0, calibration_weight=0.1),
         **settings(_OAK_CODE, loss="triplet:margin=0.3:negatives=10:temperature=0.1"),
         **settings(_OAK_CODE, cluster_from=10, cluster_every=5, cluster_size=2),
         **settings(_OAK_CODE, cluster_doubles=(20, 25, 50, 75, 100, 125, 150, 200)),
         **settings(f"{_OAK}: at train time all the ground truth", train_links="true"),
         **settings("OAK's code: files of links are named after Renee", linker="renee"),
-        **settings("OAK, section 4: predicted links count as true ones", link_chances=False),
+        **settings("OAK: predicted links count as true ones", link_chances=False),
         **_NO_RANDOM,
         **_CLASSIFIERS,
     },
@@ -103,10 +103,10 @@ OAK = Preset(
     departs=("the bank has a cosine schedule there, and a linear one here",),
 )
 
-_DEEPXML = "DeepXML's code, run_scripts and configs of the method, LF-AmazonTitles-131K"
+_DEEPXML = "DeepXML's code, its settings for LF-AmazonTitles-131K"
 _TREES: Settings = {
     **settings(_DEEPXML, encoder="bag", width=300, batch=255, loss="binary_cross_entropy", random_negatives=0),
-    **settings("DeepXML, section 3: a shortlist a document", own_shortlists=True),
+    **settings("DeepXML: a shortlist of each document", own_shortlists=True),
 }
 _OF_TREES = (
     "features are tf-idf of words with fastText vectors and a residual block there, a bag of hashed features here",
@@ -170,11 +170,11 @@ INCEPTIONXML = Preset(
 )
 INCEPTIONXML_LF = Preset({**_INCEPTION, **settings(_INCEPTION_CODE, neighbours=10)}, departs=INCEPTIONXML.departs)
 
-_RENEE = "Renee, Table 14, and its train_commands.md"
+_RENEE = "Renee, the settings of its sets with label texts; its code, train_commands.md"
 RENEE = Preset(
     {
         **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
-        **settings("Renee, section 4: one-hot rows of the labels' texts are added", augment="one_hot"),
+        **settings("Renee: the texts of labels are added as rows with one label each", augment="one_hot"),
         **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
     },
     by_data={
@@ -198,7 +198,7 @@ RENEE = Preset(
     },
     departs=("documents have no unit length and classifiers no bias there", "a cosine schedule there"),
 )
-_DEXML = "DEXML's code and Appendix"
+_DEXML = "DEXML's code (nilesh2797/DEXML)"
 DEXML = Preset(
     {
         **settings(_DEXML, encoder="distilbert-base-uncased", epochs=100, batch=3000, learning_rate=3e-4),
@@ -224,7 +224,7 @@ _UNIFIED: Settings = {
     **settings(f"{_THESIS}: cosine annealing; section 2.3: both directions", schedule="cosine", symmetric=True),
     **settings(f"{_TABLE_2_3}: 3,000 to 4,000", label_pool=3000),
     **settings("UniDEC's code: clusters of a batch", cluster_size=1024),
-    **settings("the thesis, eq. 2.4", loss="decoupled_softmax"),
+    **settings("the thesis, Tables 2.4 and 2.6: the best of the two", loss="decoupled_softmax"),
 }
 DEPSL = Preset(
     _UNIFIED,

@@ -17,23 +17,22 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
-from longtail.losses import LOSSES, loss_named
+from longtail.losses import is_one_versus_all, loss_named
 from longtail.losses.own import inner_products
 from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
-from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import due, known
-from longtail.stages.shortlists import with_one, wrong_labels_near
+from longtail.stages.shortlists import PoolOptions, with_one, wrong_labels_near
 from longtail.stages.surrogate import surrogate_labels
-from longtail.stages.task import EncoderOptions, Text
+from longtail.stages.task import Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLabelOptions(EncoderOptions, FusionOptions):
+class MetaLabelOptions(PoolOptions):
     """Meta-labels: clusters of labels."""
 
     cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
@@ -44,11 +43,6 @@ class MetaLabelOptions(EncoderOptions, FusionOptions):
     temperature: float = option(0.1, "of the loss", within=POSITIVE)
     meta_weight: float = option(1.0, "of the task of clusters; that of labels has 1", within=NATURAL)
     beam: int = option(8, "clusters with the highest scores for a row, whose labels are its shortlist", within=COUNT)
-    own_shortlists: bool = option(
-        False,
-        "score each row against its true labels and the whole of its own shortlist, and not against a pool that rows "
-        "share; random_negatives and shortlist_negatives then have no part in it",
-    )
     shortlist_negatives: int = option(2, "labels of its shortlist that each row draws into a pool", within=NATURAL)
     refresh_every: int = option(2, "epochs between two shortlists", within=COUNT)
     classifier_learning_rate: float = option(1e-2, "of the vectors of clusters and labels", within=NATURAL)
@@ -100,12 +94,12 @@ def train_with_meta_labels(
         found: dict[str, Tensor] = {}
         x, z = text.encode(b) if label_texts else (text.encoder(b.documents), None)  # (B, D), (P, D)
         if z is not None:
-            levels = w[:, -1:].detach() * LOSSES[o.loss].one_versus_all  # (P, 1)
+            levels = w[:, -1:].detach() * is_one_versus_all(o.loss)  # (P, 1)
             w = w + F.pad(z.detach() if detached else z, (0, 1))
             by_text = inner_products(with_one(x), torch.cat([z, levels], 1), b.places)  # (B, P) or (B, S)
             found["text"] = loss(by_text, b.targets, b.mask)
         x = with_one(F.dropout(x, o.dropout))  # (B, D + 1)
-        found["meta"] = o.meta_weight * loss(x @ c.T, *_known(by_cluster, b.rows, ids))
+        found["meta"] = o.meta_weight * loss(x @ c.T, *_pairs(by_cluster, b.rows, ids))
         scores = inner_products(x.detach() if detached else x, w, b.places)  # (B, P) or (B, S)
         found["label"] = loss(scores, b.targets, b.mask)
         return found
@@ -138,7 +132,7 @@ def _vectors(
     For one-versus-all losses the biases start where a label, on top of its cluster, has the odds of its own.
     """
     starts = [np.zeros((targets.shape[1], text.encoder.width + 1), np.float32) for targets in (of_clusters, of_labels)]
-    if LOSSES[o.loss].one_versus_all:
+    if is_one_versus_all(o.loss):
         odds = log_odds(of_clusters)
         starts[0][:, -1] = o.temperature * odds
         starts[1][:, -1] = o.temperature * (log_odds(of_labels) - odds[clusters])
@@ -152,7 +146,7 @@ def _at_random(run: Run, split: Split, labels: int, length: int) -> IntArray:
     return np.where(holds(known(split), ids), -1, ids)
 
 
-def _known(split: Split, rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+def _pairs(split: Split, rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """Targets and mask (B, C) of some rows and clusters, whichever labels of these are in a pool."""
     targets, mask = pairs_in_pool(split, rows.cpu().numpy(), ids.cpu().numpy())
     return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)

@@ -55,7 +55,7 @@ def settings(source: str, **values: Any) -> Settings:
 _CONTENT = ("title", "content")
 TEXTS: Mapping[str, Settings] = {
     name: settings(
-        "NGAME, supplement: maximum lengths; NGAME's code: title and content where there is content",
+        "NGAME's code: 32 for titles, 256 for Wikipedia, 128 for other content, with the title",
         fields=_CONTENT if length > 32 else ("title",),
         max_length=length,
     )

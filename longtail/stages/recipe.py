@@ -71,7 +71,7 @@ def recipe(
         def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
             assert not positional, "options are given by name"
             out = given.pop("out", None)
-            preset = paper.of(dataset) if paper is not None and given.get("preset") == "paper" else {}
+            preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
             o: Given = parsed(options, page.__name__, {**preset, **given})
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             return _trained(page, run, dataset, o)
@@ -83,6 +83,13 @@ def recipe(
         return train
 
     return made
+
+
+def _preset(name: str, paper: Preset | None, dataset: Dataset) -> Mapping[str, Any]:
+    """What a recipe's paper sets for a data set."""
+    if paper is None:
+        raise BadInput("preset", f"{name} has none of a paper", remedy="leave it out")
+    return paper.of(dataset)
 
 
 def options_class(of: Recipe) -> type:

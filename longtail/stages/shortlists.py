@@ -16,7 +16,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.sparse import CSR, csr, holds
 from longtail.data.split import Split
-from longtail.losses import LOSSES, loss_named
+from longtail.losses import is_one_versus_all, loss_named
 from longtail.losses.glas import glas
 from longtail.losses.own import inner_products
 from longtail.modules.classifiers import ResidualVectors
@@ -33,17 +33,23 @@ from longtail.transforms.cooccurrence import related_labels, symmetric
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShortlistOptions(EncoderOptions, FusionOptions):
-    """Classifiers over shortlists."""
+class PoolOptions(EncoderOptions, FusionOptions):
+    """What a row meets."""
 
-    cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
-    beam: int = option(8, "clusters of labels near to a row whose labels are its shortlist", within=COUNT)
-    shortlist_negatives: int = option(4, "labels of its shortlist that each row draws into a pool", within=NATURAL)
     own_shortlists: bool = option(
         False,
         "score each row against its true labels and the whole of its own shortlist, and not against a pool that rows "
         "share; random_negatives and shortlist_negatives then have no part in it",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShortlistOptions(PoolOptions):
+    """Classifiers over shortlists."""
+
+    cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
+    beam: int = option(8, "clusters of labels near to a row whose labels are its shortlist", within=COUNT)
+    shortlist_negatives: int = option(4, "labels of its shortlist that each row draws into a pool", within=NATURAL)
     classifier_epochs: int = option(6, "of the classifiers, passes over the training rows", within=NATURAL)
     classifier_learning_rate: float = option(3e-3, "of the classifiers, also of those of clusters", within=NATURAL)
     dropout: float = option(0.3, "share of a row vector's numbers that are dropped in a step", within=BELOW_ONE)
@@ -169,7 +175,7 @@ def train_on_shortlists(
         (L, D + 1) float32, the last column being the bias.
     """
     L, over, some, bias = len(base), loss_named(loss, temperature=temperature), some_rows(split), None
-    if LOSSES[loss].one_versus_all:
+    if is_one_versus_all(loss):
         bias = temperature * start_biases(run, split, some, documents[some], base, temperature)
     classifiers = ResidualVectors(*base.shape, bias=bias).to(run.device)
     start = torch.from_numpy(base).to(run.device)

@@ -16,7 +16,7 @@ from longtail.data.filters import without
 from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.losses import LOSSES, loss_named
+from longtail.losses import is_one_versus_all, loss_named
 from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.base import encode_together
@@ -83,7 +83,7 @@ def train_surrogate(text: Text, split: Split, texts: Texts | None, o: SurrogateO
     """
     loss = loss_named(o.loss, temperature=o.temperature)
     start = np.zeros((split.targets.shape[1], text.encoder.width + 1), np.float32)
-    if LOSSES[o.loss].one_versus_all:
+    if is_one_versus_all(o.loss):
         start[:, -1] = o.temperature * log_odds(split.targets)
     clusters = FreeVectors(start, normalised=False).to(text.run.device)
     pool = Pool(split.targets, positives=None, random=o.random_negatives)

@@ -15,7 +15,7 @@ from longtail.options import options_of
 from longtail.recipes import RECIPES
 from longtail.recipes.papers import PAPERS
 from longtail.stages.preset import TEXTS
-from longtail.stages.recipe import options_class
+from longtail.stages.recipe import RunOptions, options_class, recipe
 from longtail.testing.planted import planted_links
 from longtail.train.log import Log
 from longtail.train.plan import Planned
@@ -63,6 +63,24 @@ def test_the_plan_of_the_paper_for_a_transformer(name: str, tiny_bert) -> None:
     given = small(name) | ({"encoder": str(tiny_bert), "max_length": 8} if "width" not in PAPERS[name].settings else {})
     with pytest.raises(Planned):
         RECIPES[name](data, out=Run(log=Log(None, Console(quiet=True)), dry=True), preset="paper", **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, key) for name in RECIPES for key, o in options_of(options_class(RECIPES[name])).items() if o.calls],
+)
+def test_every_loss_of_a_recipe_may_have_options(name: str, option: str) -> None:
+    data = planted_links(0, documents=200, labels=30).dataset
+    loss = options_of(options_class(RECIPES[name]))[option].default or "triplet"
+    given = small(name) | {option: f"{loss}:temperature=0.2"}
+    with pytest.raises(Planned):
+        RECIPES[name](data, out=Run(log=Log(None, Console(quiet=True)), dry=True), **given)
+
+
+def test_a_recipe_without_a_paper_has_no_preset_of_one() -> None:
+    page = recipe(RunOptions)(lambda run, dataset, o: None)
+    with pytest.raises(BadInput, match="preset: <lambda> has none of a paper; leave it out"):
+        page(planted_links(0, documents=50, labels=20).dataset, preset="paper")
 
 
 def test_another_preset_is_refused() -> None:
