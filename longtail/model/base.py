@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import torch
@@ -20,8 +20,10 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.base import Index
 from longtail.search.fusion import Fusion
-from longtail.topk import AnyArray, FloatArray, IntArray, TopK
+from longtail.search.memory import Keys, Memory, Part, Remembering, keys_of
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 
+PerLabel: TypeAlias = Any  # what is known of m labels: an array of m rows, or a `Memory` of documents that have them
 _BLOCK = 8_192  # texts predicted at a time
 
 
@@ -39,6 +41,9 @@ class Model(ABC):
         device: where encoders are and searches run.
         scorers: the score kinds, the best one last.
         mixed: the scorers that a fusion mixes.
+        fusion: what mixes them, if there is something.
+        memory: documents that it remembers beside a fusion, if there is something.
+        key_columns: the columns of a text's vector by which documents are near each other.
     """
 
     __slots__ = ()
@@ -49,6 +54,13 @@ class Model(ABC):
     device: torch.device
     scorers: tuple[Scorer, ...]
     mixed: tuple[Scorer, ...]
+    fusion: Fusion | None
+    memory: Memory | None
+
+    @property
+    @abstractmethod
+    def key_columns(self) -> slice | IntArray:
+        """The columns of a text's vector by which documents are near each other."""
 
     @property
     @abstractmethod
@@ -85,22 +97,55 @@ class Model(ABC):
         """
 
     @abstractmethod
-    def per_label(self) -> dict[str, AnyArray]:
+    def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
 
     @abstractmethod
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Model:
+    def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Model:
         """The same encoder and fusion over other labels.
 
         Args:
             labels: m texts with uids.
-            rows: the arrays of `per_label`, m rows each.
+            rows: what `per_label` has, of m labels.
             ids: (m,) int64 stable ids.
         """
 
     @abstractmethod
-    def fused_by(self, fusion: Fusion) -> Model:
-        """The same model with the kind ``fused``."""
+    def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Model:
+        """The same model with the kind ``fused``, and with the kind ``memory`` where one is given."""
+
+    def keys(self, vectors: FloatArray) -> FloatArray:
+        """The (n, W) unit rows by which documents are near each other, of n encoded texts."""
+        return keys_of(vectors, self.key_columns)
+
+    def remembering(self, memory: Memory) -> Remembering:
+        """What a memory of documents says of the labels of a model with a fusion."""
+        assert self.fusion is not None
+        part = Part(memory, memory.shares(self.fusion.frequency))
+        return Remembering([part], self.key_columns, len(self.labels))
+
+    def remember(self, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
+        """A memory of n documents, as this model sees them.
+
+        Args:
+            documents: n texts.
+            targets: (n, L) CSR of ones, their labels.
+            weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
+        """
+        return Memory(Keys(self.keys(self.encode(documents)), self.device), targets, weights)
+
+    def memory_of(self, examples: Texts, owners: IntArray, labels: int) -> Memory | None:
+        """What a model with a memory remembers of e examples of m other labels; None for a model without.
+
+        Args:
+            examples: e texts, as the model reads them.
+            owners: (e,) int64, the label of each.
+            labels: m.
+        """
+        if self.memory is None:
+            return None
+        keys = self.keys(self.encode(examples))
+        return self.memory.of_examples([keys[owners == i] for i in range(labels)])
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -157,7 +202,7 @@ class Model(ABC):
     def followed_by(self, other: Model) -> Model:
         """The same model over its own labels and then those of another, which `over` or `new_labels` made of it."""
         others = other.per_label()
-        both = {name: np.concatenate([rows, others[name]]) for name, rows in self.per_label().items()}
+        both = {name: _followed(rows, others[name]) for name, rows in self.per_label().items()}
         return self.over(self.labels.followed_by(other.labels), both, np.concatenate([self.ids, other.ids]))
 
     def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
@@ -217,6 +262,14 @@ class Model(ABC):
         blocks = list(self.stream(texts, k, kind=kind))
         ids = np.concatenate([np.zeros((0, k), np.int64), *(block.rows for block in blocks)])
         return self.named(TopK(ids, np.concatenate([np.zeros((0, k), np.float32), *(b.scores for b in blocks)])))
+
+
+def _followed(rows: PerLabel, others: PerLabel) -> PerLabel:
+    """What is known of some labels, and then of others."""
+    if isinstance(rows, Memory):
+        assert isinstance(others, Memory)
+        return rows.followed_by(others)
+    return np.concatenate([rows, others])
 
 
 def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:

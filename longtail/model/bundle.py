@@ -16,8 +16,8 @@ from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder
-from longtail.model.base import Model
-from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
+from longtail.model.base import Model, PerLabel
+from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product, remembered
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
@@ -25,12 +25,13 @@ from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Chances, Linked, with_one
 from longtail.modules.storage import Modules
 from longtail.search.fusion import Fusion
+from longtail.search.memory import Memory
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
-FORMAT = 6  # that is written; with it, what is linked may count as far as it is probable
-_FORMATS = (3, 4, 5, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+FORMAT = 7  # that is written; with it, a model may remember documents
+_FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class Bundle(Model):
             ``combined``, the sum of the cosines of both, exists where it is given.
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
-        scorers: plain, encoder, classifier, combined, product, fused: those that there are.
+        memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
+        scorers: plain, encoder, classifier, combined, product, fused, memory: those that there are.
         mixed: the scorer of a document's own text, and that of the classifiers.
     """
 
@@ -64,6 +66,7 @@ class Bundle(Model):
     heads: TwoHeads | None = None
     linked: Linked | None = None
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    memory: Memory | None = None
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -98,7 +101,17 @@ class Bundle(Model):
                 scorers.append(product("product", classifier, z))
         if self.fusion is not None:
             scorers.append(fused(self.fusion, mixed, self.width, device))
+        if self.fusion is not None and self.memory is not None:
+            linear = fused(self.memory.linear(self.fusion.frequency), mixed, self.width, device)
+            scorers.append(remembered(linear, self.remembering(self.memory)))
         return tuple(mixed), tuple(scorers)
+
+    @property
+    def key_columns(self) -> slice:
+        """The columns of a text's vector by which documents are near: the view that the classifiers have of it."""
+        width = self.vectors["encoder"].shape[1]
+        start = 0 if self.heads is None and self.linked is None else width
+        return slice(start, start + width)
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
@@ -141,19 +154,21 @@ class Bundle(Model):
         """
         encoder = self.encoder if self.heads is None else self.heads.text
         z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
-        rows: dict[str, AnyArray] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
+        rows: dict[str, PerLabel] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
         if "classifier" in self.vectors:
             seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
             rows["classifier"] = classifiers_of_new_labels(
                 z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1]
             )
+        rows["memory"] = self.memory_of(examples, owners, len(labels))
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
-    def per_label(self) -> dict[str, AnyArray]:
+    def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
-        return dict(self.vectors) | ({} if self.fusion is None else {"frequency": self.fusion.frequency})
+        known = {"frequency": self.fusion and self.fusion.frequency, "memory": self.memory}
+        return dict(self.vectors) | {name: rows for name, rows in known.items() if rows is not None}
 
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Bundle:
+    def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Bundle:
         """The same encoder and fusion over other labels.
 
         Args:
@@ -163,11 +178,11 @@ class Bundle(Model):
         """
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids)
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=rows.get("memory"))
 
-    def fused_by(self, fusion: Fusion) -> Bundle:
-        """The same model with the kind ``fused``."""
-        return replace(self, fusion=fusion)
+    def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
+        """The same model with the kind ``fused``, and with the kind ``memory`` where one is given."""
+        return replace(self, fusion=fusion, memory=memory)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.
@@ -176,7 +191,9 @@ class Bundle(Model):
             folder: to make.
             encoder: whether to write the encoder; a linker leaves it to the model around it where they share one.
         """
-        arrays = self.per_label() | ({} if self.fusion is None else {"fusion": self.fusion.weights})
+        arrays: dict[str, AnyArray] = dict(self.vectors)
+        if self.fusion is not None:
+            arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
         if not np.array_equal(self.ids, np.arange(len(self.ids))):
             arrays["ids"] = self.ids
         with new_folder(folder) as path:
@@ -186,6 +203,8 @@ class Bundle(Model):
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
             save_model_arrays(path / "labels.safetensors", arrays)
+            if self.memory is not None:
+                self.memory.save(path)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
 
@@ -228,9 +247,9 @@ class Bundle(Model):
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        ids = {"ids": np.array(arrays["ids"])} if "ids" in arrays else {}
-        fields = tuple(card["fields"])
-        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, **ids)
+        ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
+        memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])
+        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, ids, memory)
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -38,7 +38,8 @@ class Change(NamedTuple):
         uid: of the label.
         text: of the label, or None where it was removed.
         examples: documents that have the label.
-        rows: its row of each array of `Model.per_label`, with a first dimension of 1; empty where it was removed.
+        rows: its row of each array of `Model.per_label`, with a first dimension of 1, and the (e, W) vectors of its
+            examples where the model has a memory; empty where it was removed.
         id: its stable id, which the catalogue gives it for good; -1 where it has none.
     """
 

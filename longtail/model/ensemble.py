@@ -13,12 +13,13 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
-from longtail.model.base import Model
+from longtail.model.base import Model, PerLabel
 from longtail.model.bundle import CARD, FORMAT, Bundle, read_card
-from longtail.model.scorers import Scorer, fused
+from longtail.model.scorers import Scorer, fused, remembered
 from longtail.modules.encoders.base import Encoder
 from longtail.search.fusion import Fusion
-from longtail.topk import AnyArray, FloatArray, IntArray
+from longtail.search.memory import Memory
+from longtail.topk import FloatArray, IntArray
 
 _FUSION, _EARLIER = "ensemble.safetensors", "pair.safetensors"  # what it is called now, and what it was called
 
@@ -33,12 +34,25 @@ class Ensemble(Model):
         first: a model.
         second: another; an ensemble may be a member of another.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
+        memory: documents with their labels, beside a fusion; the kind ``memory`` exists where it is given.
     """
 
-    __slots__ = ("device", "fields", "first", "fusion", "ids", "labels", "mixed", "recipe", "scorers", "second")
+    __slots__ = (
+        "device",
+        "fields",
+        "first",
+        "fusion",
+        "ids",
+        "labels",
+        "memory",
+        "mixed",
+        "recipe",
+        "scorers",
+        "second",
+    )
 
-    def __init__(self, first: Model, second: Model, fusion: Fusion | None = None) -> None:
-        self.first, self.second, self.fusion = first, second, fusion
+    def __init__(self, first: Model, second: Model, fusion: Fusion | None = None, memory: Memory | None = None) -> None:
+        self.first, self.second, self.fusion, self.memory = first, second, fusion, memory
         self.recipe = f"{first.recipe} and {second.recipe}"
         self.labels, self.ids, self.device = first.labels, first.ids, first.device
         self.fields = tuple(dict.fromkeys((*first.fields, *second.fields)))
@@ -46,12 +60,26 @@ class Ensemble(Model):
         self.mixed = tuple(self._of(name, one, f"{name}-{one.name}") for name in members for one in members[name].mixed)
         best = tuple(self._of(name, member.scorer(), name) for name, member in members.items())
         self.scorers = best if fusion is None else (*best, fused(fusion, self.mixed, self.width, self.device))
+        if fusion is not None and memory is not None:
+            linear = fused(memory.linear(fusion.frequency), self.mixed, self.width, self.device)
+            self.scorers += (remembered(linear, self.remembering(memory)),)
 
     def _of(self, member: str, scorer: Scorer, name: str) -> Scorer:
         """A scorer of a member, as it reads a text's vector here."""
-        start, width = (0, self.first.width) if member == "first" else (self.first.width, self.second.width)
-        own = np.append(np.arange(start, start + width), self.width)  # the 1 is behind both
-        return replace(scorer, name=name, columns=own[scorer.columns])
+        own = self._own[member]
+        memory = scorer.memory and replace(scorer.memory, columns=own[scorer.memory.columns])
+        return replace(scorer, name=name, columns=own[scorer.columns], memory=memory)
+
+    @property
+    def _own(self) -> dict[str, IntArray]:
+        """The columns of each member: its vector's, and the 1, which is behind both."""
+        first, second = np.arange(self.first.width), self.first.width + np.arange(self.second.width)
+        return {"first": np.append(first, self.width), "second": np.append(second, self.width)}
+
+    @property
+    def key_columns(self) -> IntArray:
+        """The columns of a text's vector by which documents are near: those of both members."""
+        return np.concatenate([self._own[name][member.key_columns] for name, member in self._members.items()])
 
     @property
     def _members(self) -> dict[str, Model]:
@@ -90,20 +118,21 @@ class Ensemble(Model):
         """
         first, second = (model.new_labels(labels, examples, owners) for model in (self.first, self.second))
         fusion = self.fusion and Fusion(self.fusion.weights, np.bincount(owners, minlength=len(labels)))
-        return Ensemble(first, second, fusion)
+        return Ensemble(first, second, fusion, self.memory_of(examples, owners, len(labels)))
 
-    def per_label(self) -> dict[str, AnyArray]:
+    def per_label(self) -> dict[str, PerLabel]:
         """What the ensemble knows of its labels, by name, one row a label."""
-        own: dict[str, AnyArray] = {} if self.fusion is None else {"frequency": self.fusion.frequency}
+        known = {"frequency": self.fusion and self.fusion.frequency, "memory": self.memory}
+        own = {name: rows for name, rows in known.items() if rows is not None}
         members = self._members.items()
         return {f"{name}-{key}": rows for name, model in members for key, rows in model.per_label().items()} | own
 
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Ensemble:
+    def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Ensemble:
         """Both models and their fusion over other labels.
 
         Args:
             labels: m texts with uids.
-            rows: the arrays of `per_label`, m rows each.
+            rows: what `per_label` has, of m labels.
             ids: (m,) int64 stable ids.
         """
         first, second = (
@@ -111,11 +140,11 @@ class Ensemble(Model):
             for name, model in self._members.items()
         )
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return Ensemble(first, second, fusion)
+        return Ensemble(first, second, fusion, rows.get("memory"))
 
-    def fused_by(self, fusion: Fusion) -> Ensemble:
-        """The same ensemble with the kind ``fused``."""
-        return Ensemble(self.first, self.second, fusion)
+    def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Ensemble:
+        """The same ensemble with the kind ``fused``, and with the kind ``memory`` where one is given."""
+        return Ensemble(self.first, self.second, fusion, memory)
 
     def save(self, folder: Path) -> None:
         """Write the ensemble into a new folder, which appears whole or not at all."""
@@ -124,6 +153,8 @@ class Ensemble(Model):
                 model.save(path / name)
             arrays = {} if self.fusion is None else {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
             save_model_arrays(path / _FUSION, arrays)
+            if self.memory is not None:
+                self.memory.save(path)
             write_card(path / CARD, {"format": FORMAT})
 
     @classmethod
@@ -141,7 +172,7 @@ class Ensemble(Model):
         arrays = map_arrays(_fusion_of(folder))
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if arrays else None
         first, second = (open_model(folder / name, device=device) for name in ("first", "second"))
-        return cls(first, second, fusion)
+        return cls(first, second, fusion, Memory.in_folder(folder, len(first.labels), device))
 
 
 def open_model(folder: Path, *, device: torch.device) -> Model:

@@ -26,6 +26,7 @@ from longtail.model.snapshot import Snapshot
 from longtail.search import build_index, open_index
 from longtail.search.base import Index
 from longtail.search.faiss import Approximate, Measured
+from longtail.search.memory import Memory
 
 _SAMPLE = 2_000  # label texts that an approximate index is measured with
 
@@ -236,9 +237,12 @@ def _changes(model: Model, labels: Sequence[NewLabel]) -> list[Change]:
     texts = Texts.of([label.text for label in labels], uids=[label.uid for label in labels])
     examples = [example for label in labels for example in label.examples]
     owners = np.repeat(np.arange(len(labels)), [len(label.examples) for label in labels])
-    rows = model.new_labels(texts, Texts.by_field(examples, model.fields), owners).per_label()
+    known = model.new_labels(texts, Texts.by_field(examples, model.fields), owners).per_label()
+    rows = {
+        name: one.by_label() if isinstance(one, Memory) else np.split(one, len(labels)) for name, one in known.items()
+    }
     return [
-        Change(label.uid, label.text, label.examples, {name: array[i : i + 1].copy() for name, array in rows.items()})
+        Change(label.uid, label.text, label.examples, {name: of_label[i].copy() for name, of_label in rows.items()})
         for i, label in enumerate(labels)
     ]
 

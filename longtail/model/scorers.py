@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ from longtail.errors import BadInput
 from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
+from longtail.search.memory import SHORTLIST, Remembering
 from longtail.search.product import Product
 from longtail.topk import FloatArray, IntArray, TopK
 
@@ -32,12 +33,14 @@ class Scorer:
         index: ranks the labels for these columns. A new kind of score is one more class that can.
         rows: reads rows of its (L, W) table, if the score is an inner product of the columns and a label's row; such
             scores can be mixed by a fusion, and searched by an approximate index. None if it is another score.
+        memory: what is added to the inner product of the labels that it ranks first, if there is something.
     """
 
     name: str
     columns: Columns
     index: Index
     rows: Rows | None = None
+    memory: Remembering | None = None
 
     def table(self, ids: IntArray | slice = ALL) -> FloatArray:
         """Its (L, W) table, or some rows of it.
@@ -56,7 +59,16 @@ class Scorer:
 
     def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
-        return self.index.search(self.queries(vectors), k, exclude=exclude)
+        queries = self.queries(vectors)
+        if self.memory is None:
+            return self.index.search(queries, k, exclude=exclude)
+        top = self.index.search(queries, max(k, SHORTLIST), exclude=exclude)
+
+        def inner(texts: IntArray, labels: IntArray) -> FloatArray:
+            products: FloatArray = np.einsum("ij,ij->i", queries[texts], self.table(labels))
+            return products
+
+        return self.memory.rescored(vectors, top, inner, k, exclude)
 
 
 class LazyExact:
@@ -77,10 +89,15 @@ class LazyExact:
             self._made = Exact(self._rows(ALL), device=self._device)
         return self._made.search(queries, k, exclude=exclude)
 
+    def rows(self, ids: IntArray | slice) -> FloatArray:
+        """Rows of the table."""
+        return self._rows(ids) if self._made is None else self._made.table[ids].cpu().numpy()
+
 
 def inner_product(name: str, columns: Columns, rows: Rows, device: torch.device) -> Scorer:
     """The scorer of a table: a label's score is the inner product of its row and the columns of a text."""
-    return Scorer(name, columns, LazyExact(rows, device), rows)
+    index = LazyExact(rows, device)
+    return Scorer(name, columns, index, index.rows)
 
 
 def cosine_sum(name: str, columns: Columns, z: FloatArray, w: FloatArray, device: torch.device) -> Scorer:
@@ -114,3 +131,8 @@ def fused(fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.dev
         return Fusion(fusion.weights, fusion.frequency[ids]).table(parts, width)
 
     return inner_product("fused", slice(0, width + 1), rows, device)
+
+
+def remembered(linear: Scorer, memory: Remembering) -> Scorer:
+    """The scorer of an inner product and a memory beside it."""
+    return replace(linear, name="memory", memory=memory)

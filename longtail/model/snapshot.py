@@ -6,8 +6,9 @@ costs little however many went before, a search asks few segments, and the model
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial, reduce
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +16,14 @@ import numpy as np
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.model.base import Model
+from longtail.model.base import Model, PerLabel
 from longtail.model.catalogue import Change
 from longtail.model.scorers import Scorer
 from longtail.model.segments import Excluded, Segment
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.fusion import Fusion
+from longtail.search.memory import Memory, Part
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
 
 RATIO = 16  # a segment is at least this many times as large as the next
@@ -81,7 +83,30 @@ class Snapshot(Model):
 
     def _joined(self, scorer: Scorer) -> Scorer:
         joined = Joined(self.segments, scorer.name)
-        return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows)
+        memory = scorer.memory and replace(scorer.memory, parts=list(self._parts(scorer.name)), labels=len(self))
+        return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows, memory)
+
+    def _parts(self, kind: str) -> Iterator[Part]:
+        """What each segment remembers, with the rows of its labels here."""
+        for start, segment in zip(self._starts.tolist(), self.segments, strict=False):
+            memory = segment.model.scorer(kind).memory
+            assert memory is not None
+            yield from (part._replace(rows=partial(_rows_here, segment, start)) for part in memory.parts)
+
+    @property
+    def fusion(self) -> Fusion | None:  # type: ignore[override]
+        """That of the labels that are there."""
+        return self.folded.fusion
+
+    @property
+    def memory(self) -> Memory | None:  # type: ignore[override]
+        """That of the labels that are there."""
+        return self.folded.memory
+
+    @property
+    def key_columns(self) -> slice | IntArray:
+        """Those of the model."""
+        return self.base.key_columns
 
     @property
     def base(self) -> Model:
@@ -142,17 +167,17 @@ class Snapshot(Model):
         made = self.base.new_labels(labels, examples, owners)
         return made.over(made.labels, made.per_label(), self.next_id + np.arange(len(labels)))
 
-    def per_label(self) -> dict[str, AnyArray]:
+    def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label."""
         return self.folded.per_label()
 
-    def over(self, labels: Texts, rows: Mapping[str, AnyArray], ids: IntArray) -> Model:
+    def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Model:
         """The model over other labels."""
         return self.base.over(labels, rows, ids)
 
-    def fused_by(self, fusion: Fusion) -> Model:
-        """One model of all labels, with the kind ``fused``."""
-        return self.folded.fused_by(fusion)
+    def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Model:
+        """One model of all labels, with the kind ``fused``, and with the kind ``memory`` where one is given."""
+        return self.folded.fused_by(fusion, memory)
 
     def save(self, folder: Path) -> None:
         """Write one model of all labels into a new folder, which appears whole or not at all."""
@@ -210,6 +235,12 @@ def _starts(segments: Sequence[Segment]) -> IntArray:
     return np.cumsum([0, *map(len, segments)])
 
 
+def _rows_here(segment: Segment, start: int, places: IntArray) -> IntArray:
+    """The rows of labels at some places of a segment whose first row is ``start``; -1 for one that is hidden."""
+    rows = segment.rows(places)
+    return np.where(rows < 0, -1, rows + start)
+
+
 def _back(of: IntArray) -> IntArray:
     """Where things are that stood in an order, once they were sorted by the group that each is ``of``."""
     return np.argsort(np.argsort(of, kind="stable"))
@@ -218,5 +249,12 @@ def _back(of: IntArray) -> IntArray:
 def _model_of(model: Model, added: Sequence[Change]) -> Model:
     """A model of labels that were added."""
     labels = Texts.of([change.text or "" for change in added], uids=[change.uid for change in added])
-    rows = {name: np.concatenate([change.rows[name] for change in added]) for name in model.per_label()}
+    rows = {
+        name: _together(known, [change.rows[name] for change in added]) for name, known in model.per_label().items()
+    }
     return model.over(labels, rows, np.array([change.id for change in added]))
+
+
+def _together(known: PerLabel, rows: Sequence[AnyArray]) -> PerLabel:
+    """What is known of added labels, as the model knows it of its own."""
+    return known.of_examples(rows) if isinstance(known, Memory) else np.concatenate(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from inspect import signature
 
 import numpy as np
 
@@ -212,6 +213,7 @@ class Linking:
             random_negatives=o.random_negatives,
             seed=o.seed,
             device=o.device,
+            **({"memory": False} if "memory" in signature(self.recipe).parameters else {}),
         )
 
     def linker_on(self, text: Text) -> Bundle:
@@ -222,7 +224,7 @@ class Linking:
         trained = train_classifiers(self.run, self.train, documents, nodes, loss, self.o, stage="linker", epochs=epochs)
         vectors = {"encoder": nodes, "classifier": trained}
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
-        return fuse(self.run, bundle, self.held_out, self.train.targets)
+        return fuse(self.run, bundle, self.held_out, self.train, memory=False)
 
     def report(self, found: TopK) -> None:
         """Say and note how good the links are that held-out documents are given, those without a true one too."""

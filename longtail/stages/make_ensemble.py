@@ -49,16 +49,18 @@ def ensemble(
     with alone(run.progress.folder):
         run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
         one, other = (load(folder, device=device, changes=False) for folder in asked.values())
+        members = []
         for folder, model in zip(asked.values(), (one, other), strict=True):
-            if model.kinds[-1] != "fused":
+            if model.fusion is None:
                 found = f"one that ranks by {' or '.join(model.kinds)}"
                 problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
                 raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
+            members.append(model.fused_by(model.fusion))  # without its memory: that of the ensemble has the same
         rest, held_out = hold_out(dataset, share, seed)
         run.progress.claim()
-        both = Ensemble(one, other)
+        both = Ensemble(members[0], members[1])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        return finish(run, fuse(run, both, held_out, rest.train.targets))
+        return finish(run, fuse(run, both, held_out, rest.train, memory=True))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:

@@ -129,11 +129,14 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
     different, fusion = o.for_refit(), model.fusion
     if not different or (fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
+    weights = None if model.memory is None else model.memory.weights
     del model
     model = _trained(page, run.within(_REFIT), dataset, replace(o, **different))
     if fusion is None:
         return model
-    return model.fused_by(Fusion(fusion.weights, label_frequency(dataset.train.targets)))
+    fusion = Fusion(fusion.weights, label_frequency(dataset.train.targets))
+    train = dataset.train
+    return model.fused_by(fusion, None if weights is None else model.remember(train.documents, train.targets, weights))
 
 
 def _finished(run: Run) -> Bundle | None:

@@ -171,6 +171,7 @@ class Task:
         rows: the data set with the training rows that an augmentation adds.
         text: the encoder, and the tokens of the rows and the labels.
         fields: that the encoder reads.
+        memory: whether the model may remember the documents.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Task:
     rows: Dataset
     text: Text
     fields: tuple[str, ...]
+    memory: bool
 
     @property
     def train(self) -> Split:
@@ -199,7 +201,10 @@ class Task:
         model = Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
         if len(vectors) == 1:
             return model
-        return fuse(self.text.run, model, self.held_out, self.dataset.train.targets)
+        run, train = self.text.run, self.dataset.train
+        if self.memory and run.plan is not None:
+            self.text.embed(self.text.documents)  # all documents once more
+        return fuse(run, model, self.held_out, train, memory=self.memory)
 
 
 def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
@@ -215,7 +220,8 @@ def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0)
     def make() -> Task:
         rest, held_out = hold_out(dataset, validation, o.seed)
         rows = augmented(rest, o.augment, seed=o.seed)
-        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
+        memory = isinstance(o, FusionOptions) and o.memory
+        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), memory)
 
     return run.once("task", make)
 

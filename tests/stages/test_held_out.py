@@ -37,7 +37,8 @@ def test_a_fusion_is_not_led_astray_by_labels_that_no_scorer_finds() -> None:
     labels = Texts.of([str(label) for label in range(len(z))])
     model = replace(model, labels=labels, vectors={"encoder": z, "classifier": w}, ids=np.arange(len(z)))
     truth = csr_of_lists([[seen], *([i, i + n] for i in range(1, n))], len(z))
-    fused = fuse(Run(), model, Split(texts, truth, None), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
+    train = Split(texts.take(np.arange(5)), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
+    fused = fuse(Run(), model, Split(texts, truth), train, memory=False)
 
     def right(kind: str) -> int:
         first = fused.search(fused.encode(texts), 1, kind=kind).ids[:, 0]

@@ -1,0 +1,243 @@
+"""A memory of documents: what the nearest of them to a text say of its labels, on top of an inner product.
+
+s(x, l) = the sum over the K documents i nearest to x of softmax(<k(x), k_i> / T) y_il: the share of x's neighbourhood
+that has the label. Retrieval-augmented classification (RAE-XMC, Chang et al., 2024, arXiv 2502.10615) ranks texts of
+labels and documents under one softmax; here s is a scorer beside the others, whose weight depends on the frequency of
+the label, and is learned with theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+
+from longtail.arrays import map_arrays, save_model_arrays
+from longtail.data.sparse import CSR, csr, holds, row_of_entry, stacked, values_at
+from longtail.errors import BadInput
+from longtail.search.exact import Exact
+from longtail.search.fusion import Fusion
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
+
+NEIGHBOURS = 50  # documents that are asked, K
+TEMPERATURE = 0.07  # of their softmax, T
+SHORTLIST = 100  # labels that the inner product ranks first; these are scored with the memory
+RECALLED = 50  # further labels that are scored: those that the neighbours have most of
+_BLOCK = 256  # texts at a time
+_FILE = "memory.safetensors"
+_ARRAYS = ("keys", "labels", "offsets", "weights")  # of a saved memory
+
+
+def keys_of(vectors: FloatArray, columns: slice | IntArray) -> FloatArray:
+    """Some columns of n encoded texts, (n, W), as unit rows; a text of zeros stays one."""
+    chosen = np.ascontiguousarray(vectors[:, columns])
+    keys: FloatArray = chosen / np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), np.float32(1e-12))
+    return keys
+
+
+class Keys:
+    """The (M, W) float32 vectors of M documents, and a search among them that is made when it is first asked."""
+
+    def __init__(self, vectors: FloatArray, device: torch.device) -> None:
+        self.vectors, self.device = vectors, device
+        self._made: Exact | None = None
+
+    def nearest(self, queries: FloatArray) -> TopK:
+        """The nearest documents to each of (Q, W) queries."""
+        if self._made is None:
+            self._made = Exact(self.vectors, device=self.device)
+        return self._made.search(queries, NEIGHBOURS)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """M documents with their labels, and what they are worth beside S other scorers.
+
+    Attributes:
+        keys: of the documents; who knows the same documents with other labels shares them.
+        labels: (M, L) CSR of ones.
+        weights: (S + 2, 3) float64, rows a_1, ..., a_S, that of the memory, and c, as those of a `Fusion`.
+    """
+
+    keys: Keys
+    labels: CSR
+    weights: Float64Array
+
+    def __getitem__(self, rows: IntArray | slice) -> Memory:
+        """The same documents, with what they have of some labels."""
+        return replace(self, labels=CSR(self.labels[:, rows]))
+
+    def followed_by(self, other: Memory) -> Memory:
+        """The documents of both, over the labels of both."""
+        L = self.labels.shape[1] + other.labels.shape[1]
+        own, others = self.labels.indices, other.labels.indices + self.labels.shape[1]
+        parts = [
+            CSR((one.labels.data, indices, one.labels.indptr), shape=(one.labels.shape[0], L))
+            for one, indices in ((self, own), (other, others))
+        ]
+        vectors = np.concatenate([self.keys.vectors, other.keys.vectors])
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=stacked(parts))
+
+    def by_label(self) -> list[FloatArray]:
+        """The (e, W) vectors of the documents of each label."""
+        columns = self.labels.tocsc()
+        ends = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
+        return [self.keys.vectors[columns.indices[start:end]] for start, end in ends]
+
+    def of_examples(self, examples: Sequence[FloatArray]) -> Memory:
+        """The memory of other documents with the same weights: (e, W) vectors of those of each of m labels."""
+        owners = np.repeat(np.arange(len(examples)), [len(one) for one in examples])
+        labels = csr(np.arange(len(owners)), owners, (len(owners), len(examples)))
+        vectors = np.concatenate([self.keys.vectors[:0], *examples])
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels)
+
+    def linear(self, frequency: IntArray) -> Fusion:
+        """The part of the score that is an inner product, over labels of these frequencies."""
+        return Fusion(np.delete(self.weights, -2, axis=0), frequency)
+
+    def shares(self, frequency: IntArray) -> FloatArray:
+        """(L,) the weight of s for each label."""
+        shares: FloatArray = Fusion(self.weights, frequency).label_weights()[-2]
+        return shares
+
+    def save(self, folder: Path) -> None:
+        """Write it into the folder of a model."""
+        labels, offsets = self.labels.indices.astype(np.int64), self.labels.indptr.astype(np.int64)
+        arrays = (self.keys.vectors, labels, offsets, self.weights)
+        save_model_arrays(folder / _FILE, dict(zip(_ARRAYS, arrays, strict=True)))
+
+    @classmethod
+    def in_folder(cls, folder: Path, labels: int, device: torch.device) -> Memory | None:
+        """What `save` wrote, memory-mapped; None where the folder has none.
+
+        Args:
+            folder: of a model.
+            labels: L.
+            device: where searches run.
+
+        Raises:
+            BadInput: it is no memory of L labels.
+        """
+        path = folder / _FILE
+        if not path.is_file():
+            return None
+        found, remedy = map_arrays(path), "copy the model folder again, whole"
+        if found.keys() != set(_ARRAYS):
+            problem = f"expected the arrays {', '.join(_ARRAYS)}, found {', '.join(found) or 'none'}"
+            raise BadInput(path, problem, remedy=remedy)
+        keys, indices, offsets, weights = (found[name] for name in _ARRAYS)
+        if len(indices) and not 0 <= indices.min() <= indices.max() < labels:
+            problem = f"expected labels below {labels}, found {indices.min()} to {indices.max()}"
+            raise BadInput(path, problem, remedy=remedy)
+        matrix = CSR((np.ones(len(indices), np.float32), indices, offsets), shape=(len(keys), labels))
+        return cls(Keys(keys, device), matrix, np.array(weights))
+
+
+Rows: TypeAlias = Callable[[IntArray], IntArray]
+
+
+class Part(NamedTuple):
+    """A memory, the (L,) weights of its labels, and where these are among all labels: -1 for one that is hidden."""
+
+    memory: Memory
+    shares: FloatArray
+    rows: Rows = lambda places: places
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """Adds what is remembered to the scores of an inner product.
+
+    Attributes:
+        parts: memories of different labels; a text's neighbours are the nearest documents of all of them.
+        columns: of an encoded text, those that are compared with keys.
+        labels: L, of all parts.
+    """
+
+    parts: Sequence[Part]
+    columns: slice | IntArray
+    labels: int
+
+    def votes(self, queries: FloatArray) -> CSR:
+        """(n, L) s of each of n texts and each label, weighted; where it is 0, nothing is stored."""
+        found = [part.memory.keys.nearest(queries) for part in self.parts]
+        weights = _softmax(np.concatenate([top.scores for top in found], axis=1))  # (n, parts * K)
+        ends = np.cumsum([0, *(top.k for top in found)])
+        rows, columns, values = [], [], []
+        for part, top, start, end in zip(self.parts, found, ends[:-1], ends[1:], strict=True):
+            there = (top.ids >= 0) & (weights[:, start:end] > 0)
+            shape = (len(top), part.memory.labels.shape[0])
+            near = csr(there.nonzero()[0], top.ids[there], shape, weights[:, start:end][there])
+            voted = CSR(near @ part.memory.labels)
+            places = part.rows(voted.indices.astype(np.int64))
+            kept = places >= 0
+            rows.append(row_of_entry(voted)[kept])
+            columns.append(places[kept])
+            values.append((voted.data * part.shares[voted.indices])[kept])
+        pairs = np.concatenate(rows), np.concatenate(columns)
+        return csr(*pairs, (len(queries), self.labels), np.concatenate(values))
+
+    def rescored(
+        self,
+        vectors: FloatArray,
+        top: TopK,
+        inner: Callable[[IntArray, IntArray], FloatArray],
+        k: int,
+        exclude: CSR | None = None,
+    ) -> TopK:
+        """The k best of the labels that an inner product ranks first, and of those that neighbours have most of.
+
+        Args:
+            vectors: of n texts, as they were encoded.
+            top: (n, C) labels, with their inner products.
+            inner: the inner products of the texts in (p,) rows with the (p,) labels beside them.
+            k: labels a text.
+            exclude: (n, L) pairs that must not be ranked.
+        """
+        queries = keys_of(vectors, self.columns)
+        found = [TopK(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))]
+        for at in range(0, len(vectors), _BLOCK):
+            block = slice(at, at + _BLOCK)
+            votes = self.votes(queries[block])
+            further = most_of(votes, RECALLED, exclude=None if exclude is None else exclude[block])  # (B, R)
+            further[(further[:, :, None] == top.ids[block, None, :]).any(2)] = -1
+            there = further >= 0
+            scores = np.full(further.shape, -np.inf, np.float32)
+            scores[there] = inner(at + there.nonzero()[0], further[there])
+            ids = np.concatenate([top.ids[block], further], axis=1)
+            scores = np.concatenate([top.scores[block], scores], axis=1)
+            found.append(rank(ids, scores + values_at(votes, np.arange(len(ids)), ids), k))
+        return TopK(np.concatenate([one.ids for one in found]), np.concatenate([one.scores for one in found]))
+
+
+def _softmax(scores: FloatArray) -> FloatArray:
+    """Of the K best of each row; 0 for the others, and for -inf."""
+    if scores.shape[1] > NEIGHBOURS:
+        least = -np.partition(-scores, NEIGHBOURS - 1, axis=1)[:, NEIGHBOURS - 1 : NEIGHBOURS]
+        scores = np.where(scores < least, -np.inf, scores)
+    top = np.maximum(scores.max(1, keepdims=True, initial=-np.inf), np.float32(-1e30))
+    weights = np.exp((scores - top) / TEMPERATURE)
+    return np.asarray(weights / np.maximum(weights.sum(1, keepdims=True), 1e-30), np.float32)
+
+
+def most_of(votes: CSR, k: int, *, exclude: CSR | None = None) -> IntArray:
+    """(n, k) columns with the largest values of each row, the lower one first on a tie, padded with -1.
+
+    Args:
+        votes: (n, L).
+        k: columns of a row.
+        exclude: (n, L) pairs that are left out of these, whereby a row has fewer.
+    """
+    rows = row_of_entry(votes)
+    order = np.lexsort((votes.indices, -votes.data, rows))
+    place = np.arange(len(rows)) - votes.indptr[rows]
+    kept = place < k
+    first = np.full((votes.shape[0], k), -1, np.int64)
+    first[rows[kept], place[kept]] = votes.indices[order][kept]
+    if exclude is not None:
+        first[holds(exclude, first)] = -1
+    return first

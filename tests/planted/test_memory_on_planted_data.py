@@ -1,0 +1,96 @@
+"""A memory finds what the training documents nearest to a text know, and no label text or classifier has learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail import Dataset, load, recipes
+from longtail.metrics.ranking import metrics_of
+from longtail.model.label_set import LabelSet, NewLabel
+
+FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
+SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "warmup": 10, "device": "cpu"}
+
+
+def families(seed: int) -> tuple[Dataset, list[str]]:
+    """Documents in families: each has words of its own, which its documents share, and labels drawn at random.
+
+    A label is in many families, so that few epochs cannot teach its vector all of their words.
+    """
+    rng = np.random.default_rng(seed)
+    labels = [sorted(rng.choice(LABELS, A_DOCUMENT, replace=False).tolist()) for _ in range(FAMILIES)]
+
+    def titles(family: int, count: int) -> list[str]:
+        return [" ".join(f"w{family}x{i}" for i in rng.choice(6, 4, replace=False)) for _ in range(count)]
+
+    train = [(title, labels[f]) for f in range(FAMILIES) for title in titles(f, OF_A_FAMILY)]
+    test = [(title, labels[f]) for f in range(FAMILIES) for title in titles(f, 2)]
+    names = [f"label{i}" for i in range(LABELS)]
+    dataset = Dataset.from_texts([t for t, _ in train], [y for _, y in train], names)
+    held = Dataset.from_texts([t for t, _ in test], [y for _, y in test], names)
+    return Dataset("families", dataset.train, dataset.labels, held.train), [t for t, _ in test]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    data, titles = families(0)
+    folder = tmp_path_factory.mktemp("families") / "run"
+    return data, titles, folder, recipes.unidec(data, out=folder, **SMALL)
+
+
+def at_5(data, model, kind):
+    return metrics_of(model.rank(data.test.documents, 5, kind=kind), data.test.targets, ks=[5])["P@5"]
+
+
+def test_it_is_kept_where_it_knows_more_and_is_not_asked_for_by_no_memory(trained):
+    data, _, _, model = trained
+    assert model.kinds[-2:] == ("fused", "memory")
+    assert at_5(data, model, "memory") > at_5(data, model, "fused") + 20
+    assert len(model.memory.labels.indptr) - 1 == len(data.train)  # those that were held out, too
+    without = recipes.unidec(data, memory=False, **SMALL)
+    assert without.kinds[-1] == "fused"
+    np.testing.assert_array_equal(without.fusion.weights, model.fusion.weights)
+
+
+def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
+    data, titles, folder, model = trained
+    opened = load(folder, device="cpu")
+    np.testing.assert_array_equal(opened.predict(titles[:9]).ids, model.predict(titles[:9]).ids)
+    again = recipes.unidec(data, out=folder, **SMALL)
+    np.testing.assert_array_equal(again.memory.keys.vectors, model.memory.keys.vectors)
+
+
+def test_a_refit_remembers_with_its_own_encoder(trained):
+    data, _, _, model = trained
+    refit = recipes.unidec(data, refit=True, **SMALL)
+    assert refit.kinds == model.kinds
+    np.testing.assert_array_equal(refit.memory.weights, model.memory.weights)
+    np.testing.assert_allclose(
+        refit.memory.keys.vectors, refit.keys(refit.encode(data.train.documents)), rtol=0, atol=1e-6
+    )
+
+
+def test_a_new_example_is_remembered_at_once(trained, tmp_path):
+    """A label whose text says nothing is found by an example of it, and goes with the label."""
+    import shutil
+
+    _, titles, folder, _ = trained
+    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
+    labels.add([NewLabel("new", "nothing", [{"title": titles[0]}]), NewLabel("other", "nothing")])
+    snapshot = labels.refresh()
+    assert "new" in [label.uid for label in snapshot.predict([titles[0]], k=9)[0]]
+    for kind in snapshot.kinds:  # the segments rank as one model of all labels
+        one, many = (model.predict(titles[:20], k=7, kind=kind) for model in (snapshot.folded, snapshot))
+        np.testing.assert_array_equal(one.ids, many.ids)
+        np.testing.assert_allclose(one.scores, many.scores, atol=1e-5)
+    first = snapshot.predict(titles[:1], k=3)[0][0].uid
+    labels.remove([first, "new"])
+    shown = [label.uid for label in labels.refresh().predict(titles[:1], k=300)[0]]
+    assert not {first, "new"} & set(shown)
+    before = labels.snapshot.predict(titles[:20], k=7)
+    labels.compact()
+    labels.close()
+    after = load(tmp_path / "run", device="cpu").predict(titles[:20], k=7)
+    np.testing.assert_array_equal(after.uids, before.uids)
+    np.testing.assert_allclose(after.scores, before.scores, atol=1e-5)
