@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,9 @@ FILES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for
 every_file = pytest.mark.parametrize("name", FILES)
 
 
-def nodes(source: str) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(source))
+@cache
+def nodes(source: str) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(source)))
 
 
 def room(name: str) -> str:
