@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import select
+import signal
 import subprocess
 import sys
 import traceback
@@ -32,7 +33,9 @@ class Warm:
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
         command = [sys.executable, "-W", "error", __file__, str(folder)]
         pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, text=True, env=environment, start_new_session=True
+        )
 
     def run(self, *arguments: Any, stdin: str | None = None, largest: int | None = None) -> tuple[int, str, str]:
         """Run ``longtail`` to its end: exit status, output, errors.
@@ -48,7 +51,9 @@ class Warm:
         asked = {"arguments": list(map(str, arguments)), "largest": largest}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-        assert select.select([self._process.stdout], [], [], LIMIT)[0], f"longtail {arguments} hangs"
+        if not select.select([self._process.stdout], [], [], LIMIT)[0]:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            raise AssertionError(f"longtail {arguments} hangs")
         status = int(self._process.stdout.readline())
         return status, (self._folder / "out").read_text(), (self._folder / "err").read_text()
 
