@@ -230,8 +230,8 @@ class Dataset:
         }
 
     def fingerprint(self) -> dict[str, str]:
-        """SHA-256 of each part, in hexadecimal: what a run was trained on."""
-        parts = {"labels": self.labels.digest()}
+        """What a run was trained on: SHA-256 of each part, in hexadecimal, and `one_way` where it is true."""
+        parts = {"labels": self.labels.digest()} | ({"one_way": "true"} if self.one_way else {})
         for side, split in (("train", self.train), ("test", self.test)):
             if split is not None:
                 parts |= {f"{side}.documents": split.documents.digest(), f"{side}.targets": digest(split.targets)}

@@ -21,11 +21,16 @@ from longtail.losses.triplet import triplet
 LOSSES: dict[str, LossKind] = {
     "triplet": LossKind(triplet, "each positive above the hardest negatives of its row, by a margin"),
     "decoupled_softmax": LossKind(
-        decoupled_softmax, "cross-entropy of each positive against the negatives alone", chunked.decoupled_softmax
+        decoupled_softmax,
+        "cross-entropy of each positive against the negatives alone",
+        chunked.decoupled_softmax,
+        learnable=True,
     ),
-    "info_nce": LossKind(info_nce, "cross-entropy against the whole pool, averaged over pairs"),
-    "sup_con": LossKind(sup_con, "cross-entropy against the whole pool, averaged over rows", chunked.sup_con),
-    "soft_top_k": LossKind(soft_top_k, "how surely a positive is among the first 5 (DEXML)"),
+    "info_nce": LossKind(info_nce, "cross-entropy against the whole pool, averaged over pairs", learnable=True),
+    "sup_con": LossKind(
+        sup_con, "cross-entropy against the whole pool, averaged over rows", chunked.sup_con, learnable=True
+    ),
+    "soft_top_k": LossKind(soft_top_k, "how surely a positive is among the first 5 (DEXML)", learnable=True),
     "binary_cross_entropy": LossKind(
         binary_cross_entropy,
         "a yes-or-no question of each pair",
@@ -63,6 +68,22 @@ def loss_named(text: str, *, temperature: float | None = None, symmetric: bool =
 def is_one_versus_all(text: str) -> bool:
     """Whether a loss of `LOSSES`, named as for `loss_named`, asks of each pair on its own (`LossKind`)."""
     return LOSSES[text.partition(":")[0]].one_versus_all
+
+
+def must_learn_temperature(option: str, text: str) -> None:
+    """Refuse a loss of `LOSSES`, named as for `loss_named`, of which a temperature cannot be learned outside.
+
+    Args:
+        option: that names it, for the message.
+        text: its name, with its options.
+
+    Raises:
+        BadInput: it is no softmax: a margin, or the level of a score, would mean something else in each step.
+    """
+    if not LOSSES[text.partition(":")[0]].learnable:
+        known = ", ".join(name for name, row in LOSSES.items() if row.learnable)
+        problem = f"expected a loss whose temperature can be learned ({known}), found {text}"
+        raise BadInput(option, problem, remedy="choose one of those, or leave learned_temperature out")
 
 
 def full_loss_named(name: str, *, temperature: float) -> Callable[..., Tensor]:

@@ -28,9 +28,12 @@ class LossKind:
             `longtail.losses.full.targets.SparseTargets` (see `longtail.losses.full.chunked`); None if there is none.
         one_versus_all: whether each pair is a question of its own, so that the level of a score counts and not only its
             rank: classifiers then start from biases.
+        learnable: whether its temperature can be learned, outside of it: a softmax, in which scores count as divided by
+            the temperature and in no other way, and their level does not.
     """
 
     function: Callable[..., Tensor]
     about: str
     over_all_labels: Callable[..., Tensor] | None = None
     one_versus_all: bool = False
+    learnable: bool = False

@@ -13,7 +13,7 @@ from longtail.batches.batch import Batch
 from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
-from longtail.losses import LOSSES, loss_named
+from longtail.losses import LOSSES, loss_named, must_learn_temperature
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
@@ -58,6 +58,13 @@ class Options(PickOptions, FusionOptions, GraphOptions):
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse a learned temperature for losses that have none, too."""
+        super().check(dataset)
+        if self.learned_temperature:
+            must_learn_temperature("loss", self.loss)
+            must_learn_temperature("classifier_loss", self.classifier_loss)
 
 
 @recipe(Options, paper=UNIDEC)

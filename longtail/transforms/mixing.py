@@ -10,11 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from scipy import sparse
 
 from longtail.data.dataset import Dataset
+from longtail.data.filters import union, without
 from longtail.data.sparse import CSR, csr
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
@@ -29,8 +31,8 @@ def mixup(dataset: Dataset, *, seed: int, alpha: float = 0.4) -> Dataset:
     """For each document a row that mixes it with another one, and its labels with the other's. Zhang et al., 2018.
 
     The row has a share lambda of the words of the document and 1 - lambda of those of the other, at least one of each;
-    its targets are lambda y + (1 - lambda) y'. MixUp mixes vectors; the vector of a bag of mixed words is such a mix
-    but for its length.
+    its targets are lambda y + (1 - lambda) y'. What is filtered for either is so for the row, unless it is a label of
+    it. MixUp mixes vectors; the vector of a bag of mixed words is such a mix but for its length.
 
     Args:
         dataset: N training documents.
@@ -39,8 +41,7 @@ def mixup(dataset: Dataset, *, seed: int, alpha: float = 0.4) -> Dataset:
     """
     generator, share = _shares(len(dataset.train), alpha, seed)
     other = generator.permutation(len(dataset.train))
-    extra = Split(dataset.train.documents.take(other), dataset.train.targets[other])
-    return _with_mixed_rows(dataset, extra, share, generator)
+    return _with_mixed_rows(dataset, dataset.train.take(other), share, generator)
 
 
 def label_mixup(dataset: Dataset, *, seed: int, alpha: float = 0.4) -> Dataset:
@@ -167,7 +168,9 @@ def _with_mixed_rows(dataset: Dataset, other: Split, share: FloatArray, generato
     mixed = _scaled(dataset.train.targets, share) + _scaled(other.targets, 1 - share)
     mixed.eliminate_zeros()
     mixed.sort_indices()
-    return dataset.with_rows(Split(texts, CSR(mixed)))
+    known = [split.filtered for split in (dataset.train, other) if split.filtered is not None]
+    filtered = without(reduce(union, known), mixed) if known else None
+    return dataset.with_rows(Split(texts, CSR(mixed), filtered))
 
 
 def _some(text: str, share: float, generator: np.random.Generator) -> list[str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 
 import pytest
+from warm import Warm
 
 from longtail.testing.planted import planted
 
@@ -20,27 +20,20 @@ def planted_folder(tmp_path_factory):
     return folder
 
 
-def start(*arguments, largest=None):
-    """Start ``longtail`` and return its process; ``largest`` bytes are all that a file may have."""
+def start(*arguments):
+    """Start ``longtail`` and return its process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
     command = [sys.executable, "-W", "error", "-m", "longtail", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, **pipes, text=True, env=environment)
-    if largest:
-        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (largest, largest))
-    return process
+    return subprocess.Popen(command, **pipes, text=True, env=environment)
 
 
 @pytest.fixture(scope="session")
-def longtail():
-    """Run ``longtail`` to its end: (exit status, output, errors)."""
-
-    def run(*arguments, stdin=None, largest=None):
-        process = start(*arguments, largest=largest)
-        output, errors = process.communicate(stdin, timeout=240)
-        return process.returncode, output, errors
-
-    return run
+def longtail(tmp_path_factory):
+    """Run ``longtail`` to its end, in a process that has imported it: (exit status, output, errors)."""
+    warm = Warm(tmp_path_factory.mktemp("warm"))
+    yield warm.run
+    warm.close()
 
 
 @pytest.fixture

@@ -67,6 +67,16 @@ def test_evaluate_prints_every_kind_and_writes_json(trained, longtail, tmp_path)
     assert report["kinds"]["fused"]["P@1"] > report["kinds"]["encoder"]["P@1"]
 
 
+@pytest.mark.parametrize("words", ["evaluate", "labels list", "predict"])
+def test_a_process_that_imports_it_all_says_and_ends_the_same(trained, longtail, start_longtail, words):
+    """Other tests ask a process that has imported longtail, and whose interpreter is not taken down."""
+    command, given = (*words.split(), trained[0]), "some text\n"
+    process = start_longtail(*command)
+    output, errors = process.communicate(given, timeout=240)
+    assert (process.returncode, output, errors) == longtail(*command, stdin=given)
+    assert (process.returncode, errors) == (0, "")
+
+
 def test_evaluate_writes_a_report_of_the_run(trained, longtail, tmp_path):
     status, _, errors = longtail("evaluate", trained[0], "--k", "1", "--report", tmp_path / "report")
     assert status == 0, errors
@@ -122,15 +132,15 @@ def test_evaluate_says_that_it_leaves_label_changes_out(trained, longtail, tmp_p
     assert after.startswith(before.rstrip())
 
 
-@pytest.mark.parametrize("verb", [("predict",), ("labels", "list")])
-def test_who_only_predicts_waits_for_no_server_and_no_comparison(trained, verb):
+def test_who_only_predicts_waits_for_no_server_and_no_comparison(trained):
     program = (
-        "import sys; from longtail.cli.verbs import app; app(sys.argv[1:], standalone_mode=False); "
+        "import sys; from longtail.cli.verbs import app; app(['predict', sys.argv[1]], standalone_mode=False); "
+        "app(['labels', 'list', sys.argv[1]], standalone_mode=False); "
         "found = {name for name in sys.modules for other in OTHERS if name == other or name.startswith(other + '.')}; "
         "sys.exit(str(found) if found else 0)"
     )
     others = ["longtail.serve", "longtail.compare", "longtail.report", "fastapi", "uvicorn", "starlette"]
-    command = [sys.executable, "-c", f"OTHERS = {others}; {program}", *verb, str(trained[0])]
+    command = [sys.executable, "-c", f"OTHERS = {others}; {program}", str(trained[0])]
     done = subprocess.run(command, input="some text\n", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

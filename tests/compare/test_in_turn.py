@@ -52,9 +52,12 @@ def test_without_file_locks_a_file_keeps_comparisons_apart(tmp_path, monkeypatch
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize("module", ["longtail.recipes", "longtail.cli.train", "longtail.cli.compare"])
-def test_what_only_some_systems_have_is_not_needed_to_import(module):
-    program = f"{NO_CALLS}\nimport {module}\nfrom longtail.memory import peak_bytes\nassert peak_bytes() > 2**20"
+def test_what_only_some_systems_have_is_not_needed_to_import():
+    program = f"""{NO_CALLS}
+import longtail.recipes, longtail.cli.train, longtail.cli.compare
+from longtail.memory import peak_bytes
+assert peak_bytes() > 2**20
+"""
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

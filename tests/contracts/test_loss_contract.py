@@ -253,3 +253,16 @@ def test_a_row_says_what_it_is_and_takes_a_temperature(name: str) -> None:
     assert cold != warm
     assert LOSSES[name].about
     assert not LOSSES[name].about.endswith(".")
+
+
+@pytest.mark.parametrize("name", [name for name, row in LOSSES.items() if row.learnable])
+def test_a_temperature_that_can_be_learned_divides_scores_and_does_nothing_else(name: str) -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(5, 9, generator=generator)
+    targets = (torch.rand(5, 9, generator=generator) < 0.3).float()
+    mask = torch.rand(5, 9, generator=generator) < 0.9
+    inside = loss_named(name, temperature=0.3)(scores, targets, mask)
+    outside = loss_named(name, temperature=1.0)(scores / 0.3, targets, mask)
+    torch.testing.assert_close(inside, outside)
+    level = loss_named(name, temperature=0.3)(scores + 7, targets, mask)
+    torch.testing.assert_close(inside, level, rtol=1e-4, atol=1e-4)

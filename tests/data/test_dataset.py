@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from longtail import recipes
 from longtail.data.dataset import Dataset, Propensity
 from longtail.errors import BadInput
 
@@ -320,3 +321,17 @@ def test_held_out_rows_are_like_test_rows(tmp_path: Path, fruit: Path) -> None:
     _, held = replace(dataset, one_way=True).holdout(np.array([0, 4]))
     np.testing.assert_array_equal(held.targets.toarray(), [[0, 0, 0, 0], [0, 0, 0, 1]])
     np.testing.assert_array_equal(held.filtered.toarray(), [[1, 1, 1, 0], [0, 0, 0, 0]])
+
+
+def test_a_run_tells_whether_the_truth_is_one_way(fruit: Path, tmp_path: Path) -> None:
+    """It decides what is held out. Data that does not say so has the fingerprint that it always had."""
+    dataset, out = Dataset.read(fruit), tmp_path / "run"
+    assert "one_way" not in dataset.fingerprint()
+    options = {"out": out, "epochs": 0, "width": 4, "device": "cpu"}
+    recipes.dpr(dataset, **options)
+    said = json.loads((fruit / "dataset.json").read_text())
+    (fruit / "dataset.json").write_text(json.dumps(said | {"one_way": True}))
+    with pytest.raises(BadInput, match=r"hashes \{\}, asked for now is \{'one_way': 'true'\}; give the run another"):
+        recipes.dpr(Dataset.read(fruit), **options)
+    (fruit / "dataset.json").write_text(json.dumps(said | {"one_way": False}))
+    recipes.dpr(Dataset.read(fruit), **options)

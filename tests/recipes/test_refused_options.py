@@ -59,6 +59,16 @@ def test_a_corrected_call_takes_the_folder(recipe, dataset, tmp_path):
         ("eclare", {"neighbours": 0}, r"^neighbours: expected at least 1, found 0"),
         ("dexml", {"hard_negatives": 2}, r"^hard_negatives: expected 0 where every label is in the pool, found 2"),
         ("ngame", {"classifier_loss": "hinge"}, r"^classifier_loss: expected one of triplet, .*found hinge"),
+        (
+            "unidec",
+            {"learned_temperature": True, "loss": "triplet:margin=0.2"},
+            r"^loss: expected a loss whose temperature can be learned \(.*\), found triplet:margin=0\.2; choose one of",
+        ),
+        (
+            "unidec",
+            {"learned_temperature": True, "classifier_loss": "binary_cross_entropy"},
+            r"^classifier_loss: expected a loss whose temperature can be learned .*, found binary_cross_entropy",
+        ),
         ("ramen", {"graph_loss": "hinge"}, r"^graph_loss: expected one of triplet, .*found hinge"),
         ("oak", {"linker": "oak"}, r"^linker: expected one of unidec, .*found oak"),
     ],

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from longtail.data.dataset import Dataset
+from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
 from longtail.transforms import augmented, mixing
 from longtail.transforms.mixing import near_words
@@ -116,3 +119,31 @@ def test_synonyms_replace_words_by_near_ones_and_keep_the_labels() -> None:
 def test_what_is_refused(letters: Dataset, augment: str, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         augmented(letters, augment, seed=0)
+
+
+@pytest.mark.parametrize("augment", ["mixup", "label_mixup"])
+def test_what_is_filtered_for_a_document_is_so_for_its_mixed_rows_unless_it_is_true(
+    letters: Dataset, augment: str
+) -> None:
+    known = np.roll(np.eye(3), 1, axis=1)
+    data = replace(letters, train=replace(letters.train, filtered=csr_of_lists([[1], [2], [0]], 3)))
+    true, kept, dropped = letters.train.targets.toarray() > 0, 0, 0
+    for seed in range(5):
+        rows = augmented(data, augment, seed=seed).train
+        for i in range(3):
+            last = rows.documents.fields["title"][3 + i].split()[-1]
+            either = known[i] > 0
+            if augment == "mixup":
+                (other,) = (j for j in range(3) if last in DOCUMENTS[j].split())
+                either |= known[other] > 0
+                mixed = true[i] | true[other]
+            else:
+                mixed = true[i] | np.array([last in label.split() for label in LABELS])
+            np.testing.assert_array_equal(rows.filtered.toarray()[3 + i] > 0, either & ~mixed)
+            kept, dropped = kept + (either & ~mixed).sum(), dropped + (either & mixed).sum()
+    assert kept
+    assert dropped
+
+
+def test_rows_of_data_without_a_filter_have_none(letters: Dataset) -> None:
+    assert augmented(letters, "mixup", seed=0).train.filtered is None
