@@ -31,6 +31,7 @@ from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
 FORMAT = 7  # that is written; with it, a model may remember documents
+PLAIN = "plain-classifier"
 _FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
@@ -44,7 +45,8 @@ class Bundle(Model):
         fields: the fields of a text that the encoder reads.
         labels: L texts; one without a uid is known by its id (`longtail.model.uids`).
         vectors: float32 label vectors: ``encoder`` (L, D), the embeddings of the labels' texts, and ``classifier``,
-            (L, D), or (L, D + 1) with a bias, where the recipe trains one.
+            (L, D), or (L, D + 1) with a bias, where the recipe trains one; with a linker, ``plain-classifier``, too, of
+            documents as they are without nodes.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
@@ -52,8 +54,8 @@ class Bundle(Model):
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
-        scorers: plain, encoder, classifier, combined, product, fused, memory: those that there are.
-        mixed: the scorer of a document's own text, and that of the classifiers.
+        scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
+        mixed: the scorer of a document's own text, and those of the classifiers.
     """
 
     recipe: str
@@ -93,8 +95,9 @@ class Bundle(Model):
             scorers.append(replace(text, name="encoder", columns=slice(second, second + z.shape[1])))
         if w is not None:
             classifier = of("classifier", w, second)
-            mixed.append(classifier)
-            scorers.append(classifier)
+            classifiers = [of(PLAIN, self.vectors[PLAIN], 0)] if PLAIN in self.vectors else []
+            mixed += [*classifiers, classifier]
+            scorers += [*classifiers, classifier]
             if self.heads is not None:
                 scorers.append(cosine_sum("combined", slice(0, self.width), z, w, device))
             if self.linked is not None:
@@ -155,11 +158,10 @@ class Bundle(Model):
         encoder = self.encoder if self.heads is None else self.heads.text
         z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
         rows: dict[str, PerLabel] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
-        if "classifier" in self.vectors:
-            seen = self.queries(self.encode(examples), "classifier")  # (e, D), or (e, D + 1) with a bias
-            rows["classifier"] = classifiers_of_new_labels(
-                z, seen, owners, self.vectors["classifier"][:: len(self.labels) // 1000 + 1]
-            )
+        for kind in self.vectors.keys() - {"encoder"}:
+            seen = self.queries(self.encode(examples), kind)  # (e, D), or (e, D + 1) with a bias
+            some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
+            rows[kind] = classifiers_of_new_labels(z, seen, owners, some)
         rows["memory"] = self.memory_of(examples, owners, len(labels))
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 

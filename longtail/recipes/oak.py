@@ -15,6 +15,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.losses.calibration import calibration
 from longtail.model import Bundle
+from longtail.model.bundle import PLAIN
 from longtail.modules.enrichment import Design
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.recipes.ance import ance
@@ -99,6 +100,9 @@ class Options(ClusterOptions, LinkOptions):
     calibration_weight: float = option(
         0.0, "of the calibration loss, 0.1 in the paper (Table 5); off, as it was worth nothing here", within=NATURAL
     )
+    plain_classifiers: bool = option(
+        True, "classifiers of documents without their nodes, too, which the fusion mixes with those of enriched ones"
+    )
     cluster_from: int = option(
         2, "the first epoch whose batches are of near (enriched) documents, counted from 0; base ngame", within=NATURAL
     )
@@ -160,9 +164,8 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
         if o.base == "ngame" and due(epoch, o.cluster_from, o.cluster_every):
             regroup(run, clustered, known.documents(), o, epoch=epoch)
 
-    predicted = linking.links_to_train_with()
-    chosen = linking.edges_of(augmented(linking.into(rest, predicted), o.augment, seed=o.seed))
-    link(chosen, chances=linking.are_chances)
+    linked_rows = linking.into(rest, linking.links_to_train_with())
+    link(linking.edges_of(augmented(linked_rows, o.augment, seed=o.seed)), chances=linking.are_chances)
     run.train(
         "encoder",
         objective,
@@ -178,6 +181,8 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors = {"encoder": text.embed(text.labels)}
     linked = linking.linked(text, known.finished())
     if classify:
-        x = known.documents()  # (N, D)
-        vectors["classifier"] = train_classifiers(run, train, x, vectors["encoder"], label_loss, o)
+        z, x = vectors["encoder"], known.documents()  # (L, D), (N, D)
+        vectors["classifier"] = train_classifiers(run, train, x, z, label_loss, o)
+        if o.plain_classifiers and linked is not None and not early:
+            vectors[PLAIN] = train_classifiers(run, train, text.embed(text.documents), z, label_loss, o, stage=PLAIN)
     return task.model(vectors, linked=linked)

@@ -40,7 +40,7 @@ def oak(data):
 
 
 def test_oak_finds_through_predicted_links_what_only_the_nodes_determine(data, oak):
-    assert oak.kinds == ("plain", "encoder", "classifier", "product", "fused")
+    assert oak.kinds == ("plain", "encoder", "plain-classifier", "classifier", "product", "fused")
     for kind, least in (("encoder", 85), ("classifier", 90), ("product", 85)):
         found = precision(oak, data, kind)
         assert found["A"] > 95, kind

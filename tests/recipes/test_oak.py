@@ -234,13 +234,13 @@ def test_a_run_stopped_anywhere_ends_as_an_unbroken_one(
         recipes.oak(data, out=Run(broken, interval=0.0), **OUT_OF_FOLD)
     left = 1000
     recipes.oak(data, out=Run(broken, interval=0.0), **OUT_OF_FOLD)
-    assert taken == 61  # nothing was done twice
+    assert taken == 65  # nothing was done twice
     one, other = arrays(whole / "model"), arrays(broken / "model")
     assert one.keys() == other.keys()
     for name, array in one.items():
         np.testing.assert_array_equal(array, other[name], err_msg=name)
     recipes.oak(data, out=broken, **OUT_OF_FOLD)
-    assert taken == 61  # a finished run takes no step
+    assert taken == 65  # a finished run takes no step
     assert not list(broken.rglob("*.checkpoint.safetensors"))
 
 
@@ -406,10 +406,29 @@ def test_every_kind_is_its_queries_times_its_table_and_the_product_that_of_two(d
     np.testing.assert_allclose(found["product"], expected, atol=1e-5)
     assert model.fusion is not None
     *shares, constant = model.fusion.label_weights()
-    mixed = sum(share * found[kind] for share, kind in zip(shares, ("plain", "classifier"), strict=True))
+    kinds = ("plain", "plain-classifier", "classifier")
+    mixed = sum(share * found[kind] for share, kind in zip(shares, kinds, strict=True))
     np.testing.assert_allclose(found["fused"], mixed + constant, atol=1e-3)
-    with pytest.raises(LongtailError, match="expected one of plain, encoder, classifier, fused, found product"):
+    known = "plain, encoder, plain-classifier, classifier, fused"
+    with pytest.raises(LongtailError, match=f"expected one of {known}, found product"):
         model.table("product")
+
+
+def test_plain_classifiers_are_those_of_the_plain_document_and_may_be_left_out(data: Dataset) -> None:
+    """They start at the labels' texts, and never see a node; nothing else of the model depends on them."""
+    model = recipes.oak(data, **OAK, train_links="true")
+    without = recipes.oak(data, **OAK, train_links="true", plain_classifiers=False)
+    assert without.kinds == ("plain", "encoder", "classifier", "product", "fused")
+    assert without.fusion is not None
+    assert without.fusion.weights.shape == (3, 3)
+    for kind in without.vectors:
+        np.testing.assert_array_equal(without.vectors[kind], model.vectors[kind])
+    assert data.test is not None
+    vectors, D = model.encode(data.test.documents), model.vectors["encoder"].shape[1]
+    np.testing.assert_array_equal(model.queries(vectors, "plain-classifier"), vectors[:, :D])
+    added = model.new_labels(data.labels.take(np.arange(2)), data.test.documents.take(np.arange(2)), np.arange(2))
+    assert added.per_label()["plain-classifier"].shape == (2, D)
+    assert "plain-classifier" not in recipes.oak(data, **OAK, combiner="early", train_links="true").kinds
 
 
 def test_a_dry_run_shows_the_plan_and_trains_no_linker(data: Dataset, tmp_path: Path) -> None:
