@@ -14,6 +14,7 @@ import torch
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
+from longtail.model.calibration import Calibration, at_most, must_be_threshold
 from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Scorer
 from longtail.modules.encoders.base import Encoder
@@ -39,6 +40,7 @@ class Model(ABC):
         device: where encoders are and searches run.
         scorers: the score kinds, the best one last.
         mixed: the scorers that a fusion mixes.
+        calibrations: by score kind, how probable a score is; none where no documents were held out.
     """
 
     __slots__ = ()
@@ -49,6 +51,7 @@ class Model(ABC):
     device: torch.device
     scorers: tuple[Scorer, ...]
     mixed: tuple[Scorer, ...]
+    calibrations: Mapping[str, Calibration]
 
     @property
     @abstractmethod
@@ -100,7 +103,11 @@ class Model(ABC):
 
     @abstractmethod
     def fused_by(self, fusion: Fusion) -> Model:
-        """The same model with the kind ``fused``."""
+        """The same model with the kind ``fused``, of which no probabilities are known yet."""
+
+    @abstractmethod
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Model:
+        """The same model with probabilities."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -121,6 +128,39 @@ class Model(ABC):
             return self.scorers[-1]
         found = next((scorer for scorer in (*self.scorers, *self.mixed) if scorer.name == kind), None)
         return found or _refuse(kind, self.scorers)
+
+    def calibration(self, kind: str | None = None) -> Calibration:
+        """What makes probabilities of the scores of a kind, the best one if left out.
+
+        Raises:
+            BadInput: there is no such score kind, or the model has learned no probabilities for it.
+        """
+        name = self.scorer(kind).name
+        if name not in self.calibrations:
+            problem = f"expected a model that learned them on held-out documents, found none for its {name} score"
+            raise BadInput("probabilities", problem, remedy="train one that fuses scores, with validation above 0")
+        return self.calibrations[name]
+
+    def frequency(self, rows: IntArray) -> IntArray:
+        """The training points of the labels in some rows, of a model with a fusion."""
+        frequency: IntArray = self.per_label()["frequency"][rows]
+        return frequency
+
+    def probabilities(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> FloatArray:
+        """How probable ranked labels are, (n, K) float32 in [0, 1]; 0 where there is none.
+
+        Args:
+            top: (n, K) ranked rows of labels.
+            kind: the score kind that ranked them; the best one if left out.
+            best: (n,) the highest score that any label has for each text; that of the first if left out.
+
+        Raises:
+            BadInput: as `calibration` does.
+        """
+        best = top.scores.max(1, initial=-np.inf) if best is None else best
+        calibration, there, frequency = self.calibration(kind), top.ids >= 0, np.zeros(top.ids.shape, np.int64)
+        frequency[there] = self.frequency(top.ids[there])
+        return calibration(top.scores, best, frequency)
 
     def index(self, kind: str | None = None) -> Index:
         """What ranks labels for the `queries` of a score kind, the best one if left out."""
@@ -175,28 +215,33 @@ class Model(ABC):
         """Rank rows of labels for n texts: `encode`, then `search`."""
         return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
 
-    def named(self, top: TopK) -> Predictions:
-        """Ranked rows of labels as ids, uids, texts and scores."""
-        return Predictions(top, lambda: self.ids, self.label)
-
-    def stream(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Iterator[Predictions]:
-        """The k best labels of any number of texts, which are read and answered in blocks of some thousand.
+    def named(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> Predictions:
+        """Ranked rows of labels as ids, uids, texts, scores and, where they are asked for, probabilities.
 
         Args:
-            texts: each a title, or a mapping with a ``title``, a ``content``, or both.
-            k: labels a text.
-            kind: the score kind; the best one if left out.
-
-        Raises:
-            BadInput: a text is none, or there is no such score kind.
+            top: (n, K) ranked rows of labels.
+            kind: the score kind that ranked them; the best one if left out.
+            best: (n,) the highest score that any label has for each text; that of the first if left out.
         """
+        return Predictions(top, lambda: self.ids, self.label, lambda: self.probabilities(top, kind, best=best))
+
+    def stream(
+        self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None
+    ) -> Iterator[Predictions]:
+        """`predict` for any number of texts, which are read and answered in blocks of some thousand."""
+        if threshold is not None:
+            must_be_threshold(threshold)
+            self.calibration(kind)
+        k = at_most(k, threshold)
         if isinstance(texts, (str, Mapping)):
             raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
         numbered = enumerate(texts)
         while block := [text_by_field(text, f"text {i}") for i, text in islice(numbered, _BLOCK)]:
-            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind))
+            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind), kind).above(threshold)
 
-    def predict(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Predictions:
+    def predict(
+        self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None
+    ) -> Predictions:
         """The k best labels of each text, best first; of an iterable that is read once, too.
 
         Texts are read in blocks and let go; the ranked labels of all of them are returned. `stream` gives them block by
@@ -204,19 +249,25 @@ class Model(ABC):
 
         Args:
             texts: n of them, each a title, or a mapping with a ``title``, a ``content``, or both.
-            k: labels a text.
+            k: labels a text, at most; 5 if left out, and 20 with a threshold.
             kind: the score kind; the best one if left out.
+            threshold: in [0, 1]; of the k best labels, only those with at least this probability.
 
         Returns:
-            A sequence of n lists of `Prediction`, with the arrays ``ids`` (n, k) int64, ``scores`` (n, k) float32 and
-            ``uids`` (n, k).
+            A sequence of n lists of `Prediction`, with the arrays ``ids`` (n, k) int64, ``scores`` (n, k) float32,
+            ``uids`` (n, k) and, where the model has learned them, ``probabilities`` (n, k) float32.
 
         Raises:
-            BadInput: a text is none, or there is no such score kind.
+            BadInput: a text is none, or there is no such score kind, or the threshold is no probability, or the model
+                has learned none.
         """
-        blocks = list(self.stream(texts, k, kind=kind))
-        ids = np.concatenate([np.zeros((0, k), np.int64), *(block.rows for block in blocks)])
-        return self.named(TopK(ids, np.concatenate([np.zeros((0, k), np.float32), *(b.scores for b in blocks)])))
+        blocks, k = list(self.stream(texts, k, kind=kind, threshold=threshold)), at_most(k, threshold)
+        none = np.zeros((0, k), np.float32)
+        ids = np.concatenate([none.astype(np.int64), *(block.rows for block in blocks)])
+        top = TopK(ids, np.concatenate([none, *(block.scores for block in blocks)]))
+        return Predictions(
+            top, lambda: self.ids, self.label, lambda: np.concatenate([none, *(one.probabilities for one in blocks)])
+        )
 
 
 def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:

@@ -17,6 +17,7 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder
 from longtail.model.base import Model
+from longtail.model.calibration import Calibration, arrays_of, calibrations_of
 from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
@@ -29,8 +30,9 @@ from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
-FORMAT = 6  # that is written; with it, what is linked may count as far as it is probable
-_FORMATS = (3, 4, 5, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
+FORMAT = 7  # that is written; with it, a model may have learned probabilities
+_FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Bundle(Model):
             ``combined``, the sum of the cosines of both, exists where it is given.
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
+        calibrations: by score kind, how probable a score is.
         scorers: plain, encoder, classifier, combined, product, fused: those that there are.
         mixed: the scorer of a document's own text, and that of the classifiers.
     """
@@ -64,6 +67,7 @@ class Bundle(Model):
     heads: TwoHeads | None = None
     linked: Linked | None = None
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -166,8 +170,12 @@ class Bundle(Model):
         return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids)
 
     def fused_by(self, fusion: Fusion) -> Bundle:
-        """The same model with the kind ``fused``."""
-        return replace(self, fusion=fusion)
+        """The same model with the kind ``fused``, of which no probabilities are known yet."""
+        return replace(self, fusion=fusion, calibrations={})
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Bundle:
+        """The same model with probabilities."""
+        return replace(self, calibrations=calibrations)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.
@@ -186,6 +194,7 @@ class Bundle(Model):
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
             save_model_arrays(path / "labels.safetensors", arrays)
+            save_calibrations(path, self.calibrations)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
 
@@ -228,9 +237,21 @@ class Bundle(Model):
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
-        ids = {"ids": np.array(arrays["ids"])} if "ids" in arrays else {}
-        fields = tuple(card["fields"])
-        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, **ids)
+        ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
+        fields, chances = tuple(card["fields"]), load_calibrations(folder)
+        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, ids, chances)
+
+
+def save_calibrations(folder: Path, calibrations: Mapping[str, Calibration]) -> None:
+    """Write the probabilities of a model into its folder, if it has learned some."""
+    if calibrations:
+        save_model_arrays(folder / CALIBRATIONS, arrays_of(calibrations))
+
+
+def load_calibrations(folder: Path) -> dict[str, Calibration]:
+    """The probabilities in the folder of a model; none in that of one that has learned none, as before format 7."""
+    path = folder / CALIBRATIONS
+    return calibrations_of(map_arrays(path)) if path.is_file() else {}
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,8 @@ from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
 from longtail.model.base import Model
-from longtail.model.bundle import CARD, FORMAT, Bundle, read_card
+from longtail.model.bundle import CARD, FORMAT, Bundle, load_calibrations, read_card, save_calibrations
+from longtail.model.calibration import Calibration
 from longtail.model.scorers import Scorer, fused
 from longtail.modules.encoders.base import Encoder
 from longtail.search.fusion import Fusion
@@ -33,12 +34,31 @@ class Ensemble(Model):
         first: a model.
         second: another; an ensemble may be a member of another.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
+        calibrations: by score kind, how probable a score is; those of the two are not used.
     """
 
-    __slots__ = ("device", "fields", "first", "fusion", "ids", "labels", "mixed", "recipe", "scorers", "second")
+    __slots__ = (
+        "calibrations",
+        "device",
+        "fields",
+        "first",
+        "fusion",
+        "ids",
+        "labels",
+        "mixed",
+        "recipe",
+        "scorers",
+        "second",
+    )
 
-    def __init__(self, first: Model, second: Model, fusion: Fusion | None = None) -> None:
-        self.first, self.second, self.fusion = first, second, fusion
+    def __init__(
+        self,
+        first: Model,
+        second: Model,
+        fusion: Fusion | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> None:
+        self.first, self.second, self.fusion, self.calibrations = first, second, fusion, calibrations or {}
         self.recipe = f"{first.recipe} and {second.recipe}"
         self.labels, self.ids, self.device = first.labels, first.ids, first.device
         self.fields = tuple(dict.fromkeys((*first.fields, *second.fields)))
@@ -90,7 +110,7 @@ class Ensemble(Model):
         """
         first, second = (model.new_labels(labels, examples, owners) for model in (self.first, self.second))
         fusion = self.fusion and Fusion(self.fusion.weights, np.bincount(owners, minlength=len(labels)))
-        return Ensemble(first, second, fusion)
+        return Ensemble(first, second, fusion, self.calibrations)
 
     def per_label(self) -> dict[str, AnyArray]:
         """What the ensemble knows of its labels, by name, one row a label."""
@@ -111,11 +131,15 @@ class Ensemble(Model):
             for name, model in self._members.items()
         )
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return Ensemble(first, second, fusion)
+        return Ensemble(first, second, fusion, self.calibrations)
 
     def fused_by(self, fusion: Fusion) -> Ensemble:
-        """The same ensemble with the kind ``fused``."""
+        """The same ensemble with the kind ``fused``, of which no probabilities are known yet."""
         return Ensemble(self.first, self.second, fusion)
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Ensemble:
+        """The same ensemble with probabilities."""
+        return Ensemble(self.first, self.second, self.fusion, calibrations)
 
     def save(self, folder: Path) -> None:
         """Write the ensemble into a new folder, which appears whole or not at all."""
@@ -124,6 +148,7 @@ class Ensemble(Model):
                 model.save(path / name)
             arrays = {} if self.fusion is None else {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
             save_model_arrays(path / _FUSION, arrays)
+            save_calibrations(path, self.calibrations)
             write_card(path / CARD, {"format": FORMAT})
 
     @classmethod
@@ -141,7 +166,7 @@ class Ensemble(Model):
         arrays = map_arrays(_fusion_of(folder))
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if arrays else None
         first, second = (open_model(folder / name, device=device) for name in ("first", "second"))
-        return cls(first, second, fusion)
+        return cls(first, second, fusion, load_calibrations(folder))
 
 
 def open_model(folder: Path, *, device: torch.device) -> Model:

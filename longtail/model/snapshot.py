@@ -16,6 +16,7 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model
+from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
 from longtail.model.scorers import Scorer
 from longtail.model.segments import Excluded, Segment
@@ -77,6 +78,7 @@ class Snapshot(Model):
         self.segments, self.number, self._starts = tuple(segments), number, _starts(segments)
         base = self.base
         self.recipe, self.fields, self.device = base.recipe, base.fields, base.device
+        self.calibrations = base.calibrations
         self.scorers, self.mixed = (tuple(map(self._joined, scorers)) for scorers in (base.scorers, base.mixed))
 
     def _joined(self, scorer: Scorer) -> Scorer:
@@ -153,6 +155,19 @@ class Snapshot(Model):
     def fused_by(self, fusion: Fusion) -> Model:
         """One model of all labels, with the kind ``fused``."""
         return self.folded.fused_by(fusion)
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Model:
+        """One model of all labels, with probabilities."""
+        return self.folded.calibrated_by(calibrations)
+
+    def frequency(self, rows: IntArray) -> IntArray:
+        """The training points of the labels in some rows; of one that was added, the number of its examples."""
+        of = np.searchsorted(self._starts, rows, "right") - 1
+        found = np.zeros(rows.shape, np.int64)
+        for i in np.unique(of).tolist():
+            segment, here = self.segments[i], of == i
+            found[here] = segment.model.frequency(segment.places(rows[here] - self._starts[i]))
+        return found
 
     def save(self, folder: Path) -> None:
         """Write one model of all labels into a new folder, which appears whole or not at all."""

@@ -11,6 +11,7 @@ from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.metrics.propensity import label_frequency
+from longtail.model.calibration import DEPTH, learn_calibration
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, learn_fusion
 from longtail.stages.recipe import AnyModel, RunOptions
@@ -47,7 +48,7 @@ def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
 
 
 def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel:
-    """The same model with the kind ``fused``, learned on held-out training documents.
+    """The same model with the kind ``fused``, and probabilities of every kind, learned on held-out training documents.
 
     It is learned on the labels that its scorers find, and then searches all labels, where it may prefer some that none
     of them finds: nothing was learned about those. So they become candidates too, and it learns again, until at least
@@ -63,7 +64,9 @@ def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel
         return model
     if run.plan is not None:
         width = sum(scorer.table().shape[1] for scorer in model.mixed)
-        run.counted("fusion", len(validation), 3 * len(model.labels), width)  # its parts, and two rounds of its own
+        others = set(model.kinds).difference(scorer.name for scorer in model.mixed)
+        passes = 3 + len(others)  # its parts, two rounds of its own, and the kinds that it does not mix
+        run.counted("fusion", len(validation), passes * len(model.labels), width)
         return model
     vectors, frequency = model.encode(validation.documents), label_frequency(targets)
     queries = [scorer.queries(vectors) for scorer in model.mixed]
@@ -74,4 +77,9 @@ def fuse(run: Run, model: AnyModel, validation: Split, targets: CSR) -> AnyModel
         fused = model.fused_by(learn_fusion(candidates, frequency))
         tops.append(fused.search(vectors, _CANDIDATES, kind="fused", exclude=validation.filtered))
         if candidates.coverage(tops[-1].ids[:, :5]) >= 0.99:
-            return fused
+            break
+    found = dict(zip((scorer.name for scorer in model.mixed), tops, strict=False)) | {"fused": tops[-1]}
+    for kind in set(fused.kinds).difference(found):
+        found[kind] = fused.search(vectors, DEPTH, kind=kind, exclude=validation.filtered)
+    learned = {kind: learn_calibration(found[kind], validation.targets, frequency) for kind in fused.kinds}
+    return fused.calibrated_by({kind: one for kind, one in learned.items() if one is not None})

@@ -126,14 +126,15 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
-    different, fusion = o.for_refit(), model.fusion
+    different, fusion, calibrations = o.for_refit(), model.fusion, model.calibrations
     if not different or (fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
     del model
     model = _trained(page, run.within(_REFIT), dataset, replace(o, **different))
     if fusion is None:
         return model
-    return model.fused_by(Fusion(fusion.weights, label_frequency(dataset.train.targets)))
+    model = model.fused_by(Fusion(fusion.weights, label_frequency(dataset.train.targets)))
+    return model.calibrated_by(calibrations)
 
 
 def _finished(run: Run) -> Bundle | None:

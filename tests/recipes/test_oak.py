@@ -172,7 +172,7 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
     said = json.loads(card.read_text())
     del said["digest"]
     write_json(card, said | {"format": 4})  # whose fusion mixed other scores
-    with pytest.raises(LongtailError, match="expected format 6, found 4"):
+    with pytest.raises(LongtailError, match="expected format 7, found 4"):
         load(tmp_path / "run", device="cpu")
 
 
