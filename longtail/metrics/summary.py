@@ -115,6 +115,10 @@ class Evaluation:
             console.print(self)
         return captured.get()
 
+    def macro(self) -> Table:
+        """Its macro-averaged view, as tagging tools have it: what it does not print by itself."""
+        return _table(self, with_intervals=bool(self.intervals), macro=True)
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
         full = _table(self, with_intervals=bool(self.intervals))
@@ -184,22 +188,22 @@ def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metri
     return table
 
 
-def _table(evaluation: Evaluation, *, with_intervals: bool) -> Table:
+def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
     for kind in evaluation.kinds:
         marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    constants = evaluation.propensity
+    constants = None if macro else evaluation.propensity
     if constants is not None:
         table.add_column()
-    names = list(evaluation.kinds[evaluation.headline])
+    names = [name for name in evaluation.kinds[evaluation.headline] if metric_of(name).macro == macro]
     for name, following in zip(names, [*names[1:], ""], strict=True):
         cells = [_cell(evaluation, kind, name, with_intervals=with_intervals) for kind in evaluation.kinds]
         if constants is not None and metric_of(name).weighted:
             cells.append(f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}")
         table.add_row(name, *cells, end_section=name.partition("@")[0] != following.partition("@")[0])
-    for name in dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
+    for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
         found = (evaluation.reliability.get(kind, {}).get(name) for kind in evaluation.kinds)
         table.add_row(name, *("" if value is None else f"{value:.2f}" for value in found))
     return table
