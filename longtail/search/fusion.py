@@ -96,7 +96,7 @@ class Fusion:
         return table
 
 
-def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
+def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
     It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
@@ -104,18 +104,28 @@ def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
     that of the best of its scorers; otherwise that scorer is the fusion, and the first one where there is nothing to
     learn from.
 
+    Where labels are worth more or less, so are they in the cross-entropy, and instead of precision counts the worth of
+    the hits among the first 1, 3 and 5, divided by what is possible: PSP, where the worth is the inverse propensity.
+    Then the mix is the best in cross-validation of those learned with the worth, its square root, and without.
+
     Args:
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
+        worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
     """
     count = len(candidates.scores)
     parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
     even, odd = candidates.fold(0), candidates.fold(1)
     if not (even.truth.any() and odd.truth.any()):
         return parts[0]
-    learned = (_precision(_fit(even, frequency), odd) + _precision(_fit(odd, frequency), even)) / 2
-    alone = [_precision(part, candidates) for part in parts]
-    return _fit(candidates, frequency) if learned >= max(alone) else parts[int(np.argmax(alone))]
+    weights = [None] if worth is None else [None, np.sqrt(worth), worth]  # of the labels in the cross-entropy
+    both = (even, odd), (odd, even)
+    learned = [sum(_gain(_fit(one, frequency, w), other, worth) for one, other in both) / 2 for w in weights]
+    alone = [_gain(part, candidates, worth) for part in parts]
+    best = int(np.argmax(learned))
+    if learned[best] >= max(alone):
+        return _fit(candidates, frequency, weights[best])
+    return parts[int(np.argmax(alone))]
 
 
 def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
@@ -132,7 +142,7 @@ def _features(frequency: IntArray) -> Float64Array:
     return np.stack([np.ones(len(frequency)), np.log1p(frequency), frequency == 0])
 
 
-def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
+def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
@@ -143,7 +153,12 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     features = _features(frequency)[:, candidates.ids[found]]  # (3, E)
     inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
-    sizes = np.diff(first, append=len(documents))
+    sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))
+    if worth is not None:
+        shares *= worth[candidates.ids[found]]
+        shares *= len(first) / shares.sum()
+        totals = np.add.reduceat(shares, first)  # (d,)
+    total = np.repeat(totals, sizes)  # (E,)
 
     def chances(weights: Float64Array) -> tuple[Float64Array, Float64Array]:
         """-log p and p of each pair among those of its document, (E,)."""
@@ -155,12 +170,12 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     def loss(weights: Float64Array) -> tuple[float, Float64Array]:
         surprise, p = chances(weights)
         value = float(shares @ surprise) / len(found) + _DECAY * float(weights @ weights)
-        return value, inputs @ (p - shares) / len(found) + 2 * _DECAY * weights
+        return value, inputs @ (total * p - shares) / len(found) + 2 * _DECAY * weights
 
     def curvature(weights: Float64Array) -> Float64Array:
         expected = inputs * chances(weights)[1]  # (W, E)
-        means = np.add.reduceat(expected, first, axis=1)  # (W, d)
-        spread: Float64Array = expected @ inputs.T - means @ means.T  # (W, W)
+        means = np.sqrt(totals) * np.add.reduceat(expected, first, axis=1)  # (W, d)
+        spread: Float64Array = (total * expected) @ inputs.T - means @ means.T  # (W, W)
         return spread / len(found) + 2 * _DECAY * np.eye(len(inputs))
 
     start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
@@ -169,9 +184,13 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     return Fusion(best.x.reshape(-1, 3), frequency)
 
 
-def _precision(fusion: Fusion, candidates: Candidates) -> float:
-    """The mean of P@1, P@3 and P@5."""
+def _gain(fusion: Fusion, candidates: Candidates, worth: Float64Array | None) -> float:
+    """The mean of P@1, P@3 and P@5; or of the share of the possible worth that the first 1, 3 and 5 have."""
     relevant = np.where(candidates.truth, candidates.ids, -2)
     top = rank(candidates.ids, fusion(candidates), 5).ids
     hits = (top[:, :, None] == relevant[:, None, :]).any(2)  # (n, 5)
-    return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+    if worth is None:
+        return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+    gained = np.where(hits, worth[top], 0)
+    possible = -np.sort(-np.where(candidates.truth, worth[candidates.ids], 0), axis=1)
+    return float(np.mean([gained[:, :k].sum() / possible[:, :k].sum() for k in (1, 3, 5)]))

@@ -171,6 +171,7 @@ class Task:
         rows: the data set with the training rows that an augmentation adds.
         text: the encoder, and the tokens of the rows and the labels.
         fields: that the encoder reads.
+        prefer: what a fusion is chosen by.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Task:
     rows: Dataset
     text: Text
     fields: tuple[str, ...]
+    prefer: str = "precision"
 
     @property
     def train(self) -> Split:
@@ -199,7 +201,8 @@ class Task:
         model = Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
         if len(vectors) == 1:
             return model
-        return fuse(self.text.run, model, self.held_out, self.dataset.train.targets)
+        targets, propensity = self.dataset.train.targets, self.dataset.propensity
+        return fuse(self.text.run, model, self.held_out, targets, prefer=self.prefer, propensity=propensity)
 
 
 def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
@@ -215,7 +218,8 @@ def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0)
     def make() -> Task:
         rest, held_out = hold_out(dataset, validation, o.seed)
         rows = augmented(rest, o.augment, seed=o.seed)
-        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields))
+        prefer = o.prefer if isinstance(o, FusionOptions) else "precision"
+        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), prefer)
 
     return run.once("task", make)
 
