@@ -102,6 +102,16 @@ def test_what_means_nothing_is_refused(predict, tmp_path, arguments, message):
     assert not any(tmp_path.iterdir())
 
 
+def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path):
+    planted(0, documents=400, test_documents=50, labels=120).dataset.write(tmp_path / "data")
+    given = ["evaluate", str(trained), "--data", str(tmp_path / "data"), "--device", "cpu"]
+    plain, more = (CliRunner().invoke(app, [*given, *others]) for others in ([], ["--macro"]))
+    assert plain.exit_code == more.exit_code == 0
+    assert "ECE@5" in plain.stdout
+    assert "macroF1@5" not in plain.stdout
+    assert all(f"{name}@{k} " in more.stdout for name in ("macroP", "macroF1", "microF1") for k in (1, 3, 5))
+
+
 @pytest.mark.parametrize("arguments", [("--probabilities",), ("--threshold", 0.5), ("--precision", 0.9)])
 def test_a_model_without_says_what_to_do(predict, tmp_path, arguments):
     from longtail import recipes
