@@ -36,6 +36,7 @@ def evaluate(
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
+    macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
     ] = None,
@@ -57,6 +58,8 @@ def evaluate(
     found = measured(model, dataset, ks=ks, intervals=intervals, links=links)
     console = Console()
     console.print(found)
+    if macro:
+        console.print(found.macro())
     if bins:
         of_label = label_bins(dataset.train.targets)
         kinds = {kind: by_bin(place(top, test.targets), of_label, ks=ks) for kind, top in found.ranked.tops.items()}

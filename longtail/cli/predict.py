@@ -5,10 +5,11 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, TextIO, TypeAlias
 
 import numpy as np
 import typer
@@ -19,10 +20,13 @@ from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
 from longtail.model import Model, load
+from longtail.model.calibration import must_be_threshold
 from longtail.model.explanation import linked_nodes
 from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
 from longtail.units import printable
+
+_Ask: TypeAlias = Callable[[list[dict[str, str]]], Iterator[Predictions]]  # texts to ranked labels, block by block
 
 
 def predict(
@@ -30,9 +34,20 @@ def predict(
     input_file: Annotated[
         str, typer.Option("--input", help="Lines, or JSON lines (.gz too); - is standard input.")
     ] = "-",
-    k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
+    k: Annotated[
+        int | None,
+        typer.Option("--k", "--at-most", help="Labels a text; 5, or 20 with --threshold or --precision.", min=1),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
     kind: Annotated[str | None, typer.Option(help="A score kind, as evaluate shows them; else the best.")] = None,
+    probabilities: Annotated[
+        bool, typer.Option("--probabilities", help="Say how probable it is that each label is right.")
+    ] = False,
+    threshold: Annotated[float | None, typer.Option(help="Give only labels that are at least so probable.")] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(help="Give the labels above the lowest threshold that kept this precision on held-out documents."),
+    ] = None,
     uids: Annotated[bool, typer.Option("--uids", help="Write the array uids, too, into an .npz file.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Name the nodes that each text was linked to, and their weights (oak).")
@@ -49,39 +64,65 @@ def predict(
 
     With --explain a line of JSON has the nodes too: the linker's score and the combiner's weight of each.
 
+    With --probabilities, --threshold or --precision each label has its probability, and the .npz file the array
+    probabilities. What --precision kept on held-out documents is said on standard error.
+
     Labels that were added with longtail labels are ranked too, and those that were removed are not.
     """
     if output is not None and output.suffix not in (".jsonl", ".npz"):
         raise BadInput("output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
     model = load(run, device=device, exact=exact)
+    threshold = _threshold(model, kind, threshold, precision)
+    probabilities = probabilities or threshold is not None
+    if probabilities:
+        model.calibration(kind)  # which refuses a model without, before anything is read
+    ask = partial(model.stream, k=k, kind=kind, threshold=threshold)
     for_people = output is None and (table or sys.stdout.isatty())
     with _opened(input_file) as file:
         texts = _texts(file, "standard input" if input_file == "-" else input_file)
         if for_people:
-            _print(model, texts, k, kind, explain)
+            _print(model, ask, texts, probabilities, explain)
             return
         given = list(texts)
-    blocks = model.stream(given, k, kind=kind)
+    lines = _json_lines(model, given, ask(given), probabilities, explain)
     if output is None:
-        sys.stdout.writelines(_json_lines(model, given, blocks, explain))
+        sys.stdout.writelines(lines)
         return
     with replacing(output) as temporary:
         if output.suffix == ".npz":
-            _write_arrays(temporary, list(blocks), k, uids)
+            _write_arrays(temporary, model.predict(given, k, kind=kind, threshold=threshold), probabilities, uids)
         else:
             with temporary.open("w", encoding="utf-8") as out:
-                out.writelines(_json_lines(model, given, blocks, explain))
+                out.writelines(lines)
     Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False, markup=False)
 
 
-def _print(model: Model, texts: Iterator[dict[str, str]], k: int, kind: str | None, explain: bool) -> None:
+def _threshold(model: Model, kind: str | None, threshold: float | None, precision: float | None) -> float | None:
+    """The least probability that is asked for, said where it follows from a precision; None for all labels."""
+    if threshold is not None:
+        must_be_threshold(threshold)
+    if precision is None:
+        return threshold
+    if threshold is not None:
+        problem = "expected one of threshold and precision, found both"
+        raise BadInput("precision", problem, remedy="leave one of them out")
+    kept = model.calibration(kind).at_precision(precision)
+    said = (
+        f"threshold {kept.threshold:g}: precision {kept.precision:.3f}, recall {kept.recall:.3f} on held-out documents"
+    )
+    Console(stderr=True).print(said, highlight=False, markup=False)
+    return kept.threshold
+
+
+def _print(model: Model, ask: _Ask, texts: Iterator[dict[str, str]], probabilities: bool, explain: bool) -> None:
     """Answer each text at once, for people."""
     console = Console(highlight=False)
     for text in texts:
-        (labels,) = model.predict([text], k, kind=kind)
+        (found,) = ask([text])
         console.print(f"[bold]{_shown(text.get('title', ''))}[/bold]")
-        for label in labels:
-            console.print(f"  {label.score:8.3f}  {_shown(label.text)}", no_wrap=True, overflow="ellipsis")
+        for j, label in enumerate(found[0]):
+            chance = f"  {found.probabilities[0, j]:5.3f}" if probabilities else ""
+            console.print(f"  {label.score:8.3f}{chance}  {_shown(label.text)}", no_wrap=True, overflow="ellipsis")
         for node in linked_nodes(model, [text])[0] if explain else ():
             share = "" if node.weight is None else f"{node.weight:.2f}"
             console.print(f"  {share:>8}  <- {_shown(node.text)}", style="dim", no_wrap=True, overflow="ellipsis")
@@ -132,7 +173,7 @@ def _object(text: str, name: str, number: int) -> Any:
 
 
 def _json_lines(
-    model: Model, texts: list[dict[str, str]], blocks: Iterator[Predictions], explain: bool
+    model: Model, texts: list[dict[str, str]], blocks: Iterator[Predictions], probabilities: bool, explain: bool
 ) -> Iterator[str]:
     position = 0
     for block in blocks:
@@ -141,16 +182,19 @@ def _json_lines(
         nodes = linked_nodes(model, given) if explain else None
         for i, (text, labels) in enumerate(zip(given, block, strict=True)):
             line: dict[str, Any] = {"text": text.get("title", ""), "labels": [label._asdict() for label in labels]}
+            if probabilities:
+                for label, chance in zip(line["labels"], block.probabilities[i].tolist(), strict=False):
+                    label["probability"] = chance
             if nodes is not None:
                 line["nodes"] = [node._asdict() for node in nodes[i]]
             yield printable(json.dumps(line, ensure_ascii=False)) + "\n"
 
 
-def _write_arrays(path: Path, blocks: list[Predictions], k: int, uids: bool) -> None:
-    ids = np.concatenate([np.zeros((0, k), np.int64), *(block.ids for block in blocks)])
-    scores = np.concatenate([np.zeros((0, k), np.float32), *(block.scores for block in blocks)])
-    arrays: dict[str, AnyArray] = {"ids": ids, "scores": scores}
+def _write_arrays(path: Path, found: Predictions, probabilities: bool, uids: bool) -> None:
+    arrays: dict[str, AnyArray] = {"ids": found.ids, "scores": found.scores}
+    if probabilities:
+        arrays["probabilities"] = found.probabilities
     if uids:
-        arrays["uids"] = np.concatenate([np.zeros((0, k), np.str_), *(block.uids for block in blocks)])
+        arrays["uids"] = found.uids
     with path.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]

@@ -77,11 +77,13 @@ def _drawn(
     systems: Sequence[Mapping[str, Ratio]], generator: np.random.Generator, resamples: int
 ) -> Iterator[tuple[str, Float64Array]]:
     """Each metric's name and its values (resamples, systems); one set of draws for all metrics of a unit."""
+    found: dict[str, Float64Array] = {}
     for unit in ("document", "label"):
         names = [name for name, ratio in systems[0].items() if ratio.unit == unit]
         if names:
             values = _resample([system[name] for name in names for system in systems], generator, resamples)
-            yield from zip(names, np.split(values, len(names), axis=1), strict=True)
+            found |= zip(names, np.split(values, len(names), axis=1), strict=True)
+    yield from ((name, found[name]) for name in systems[0])
 
 
 def _resample(ratios: Sequence[Ratio], generator: np.random.Generator, resamples: int) -> Float64Array:

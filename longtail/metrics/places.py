@@ -26,6 +26,7 @@ class Placed:
         places: (E,) float64, 0 for the best place; inf where the ranking does not hold the label.
         weights: (E,) float64, what finding each pair is worth: 1, or the inverse propensity of its label.
         best: (E,) float64, the places in a perfect ranking: a document's true labels, those of most weight first.
+        ranked: (n, K) int64, the ranking itself; -1 where a place is empty.
     """
 
     n: int
@@ -35,6 +36,7 @@ class Placed:
     places: Float64Array
     weights: Float64Array
     best: Float64Array
+    ranked: IntArray
 
     @property
     def perfect(self) -> Placed:
@@ -49,6 +51,11 @@ class Placed:
     def hits(self, k: int) -> Float64Array:
         """(E,) float64: 1 where the pair is among its document's first k, else 0."""
         return (self.places < k).astype(np.float64)
+
+    def given(self, k: int) -> IntArray:
+        """(L,) int64: the documents that have each label among their first k."""
+        first = self.ranked[:, :k]
+        return np.bincount(first[first >= 0], minlength=self.L)
 
     def per_document(self, values: Float64Array) -> Float64Array:
         """(n,) float64: sums of (E,) values over each document's pairs."""
@@ -128,7 +135,7 @@ def place(top: TopK, truth: CSR) -> Placed:
         part = slice(start, start + step)
         pair, at = np.nonzero(top.ids[rows[part]] == labels[part, None])
         places[start + pair] = at
-    return Placed(n, L, rows, labels, places, weights=np.ones(len(rows)), best=_positions(rows, n))
+    return Placed(n, L, rows, labels, places, weights=np.ones(len(rows)), best=_positions(rows, n), ranked=top.ids)
 
 
 def _positions(rows: IntArray, n: int) -> Float64Array:

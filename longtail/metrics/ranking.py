@@ -28,6 +28,7 @@ class Metric:
     Attributes:
         of: places of the true pairs and a cut-off k to the metric.
         about: one line for people.
+        macro: whether it belongs to the view of tagging tools, which ``longtail evaluate`` prints when it is asked to.
         weighted: whether it weighs pairs by inverse propensity, without which it is left out.
         table: cut-offs, of `COMPARED`, that have a column in the tables of accuracy.
         differences: those in the table of differences to the baseline.
@@ -39,6 +40,7 @@ class Metric:
 
     of: Callable[[Placed, int], Ratio]
     about: str
+    macro: bool = False
     weighted: bool = False
     table: Sequence[int] = KS
     differences: Sequence[int] = ()
@@ -93,6 +95,27 @@ def coverage(pairs: Placed, k: int) -> Ratio:
     return Ratio(found.astype(np.float64), np.ones(len(found)), "label")
 
 
+def macro_precision(pairs: Placed, k: int) -> Ratio:
+    """macroP@k: the share of the documents given a label (among their first k) that have it, a mean over labels.
+
+    The labels are the distinct ones of the test truth. One that no document is given has 0; labels without test
+    documents are left out, also where they are given.
+    """
+    hits, _, given = _by_label(pairs, k)
+    return Ratio(divide(hits, given), np.ones(len(hits)), "label")
+
+
+def macro_f1(pairs: Placed, k: int) -> Ratio:
+    """macroF1@k: 2 hits / (documents given a label + documents that have it), a mean over labels as in macroP@k."""
+    hits, relevant, given = _by_label(pairs, k)
+    return Ratio(2 * hits / (given + relevant), np.ones(len(hits)), "label")
+
+
+def micro_f1(pairs: Placed, k: int) -> Ratio:
+    """microF1@k: 2 hits / (k labels given + true labels), each summed over all documents; empty places are misses."""
+    return Ratio(2 * pairs.per_document(pairs.hits(k)), (k + pairs.relevant).astype(np.float64))
+
+
 METRICS: dict[str, Metric] = {  # in the order in which they are shown
     "P": Metric(
         precision,
@@ -134,6 +157,18 @@ METRICS: dict[str, Metric] = {  # in the order in which they are shown
         summary=(5,),
         card=(5,),
         best="distinct labels found",
+    ),
+    "macroP": Metric(
+        macro_precision,
+        "precision of labels: of the documents given a label, the share that has it, a mean over labels",
+        macro=True,
+        table=(),
+    ),
+    "macroF1": Metric(
+        macro_f1, "F1 of labels: precision and recall of a label in one, a mean over labels", macro=True, table=()
+    ),
+    "microF1": Metric(
+        micro_f1, "F1 of all pairs: precision and recall of all labels together in one", macro=True, table=()
     ),
 }
 
@@ -201,6 +236,14 @@ def metrics_of(
     """
     scores = score(place(top.first(max(ks, default=1)), truth), ks=ks, inverse_propensity=inverse_propensity)
     return {name: ratio.value for name, ratio in scores.items()}
+
+
+def _by_label(pairs: Placed, k: int) -> tuple[Float64Array, Float64Array, Float64Array]:
+    """Hits, documents that have it, and documents that are given it, of each distinct label of the truth."""
+    relevant = np.bincount(pairs.labels, minlength=pairs.L)
+    hits = np.bincount(pairs.labels, pairs.hits(k), minlength=pairs.L)
+    found = np.stack([hits, relevant, pairs.given(k)])[:, relevant > 0].astype(np.float64)
+    return found[0], found[1], found[2]
 
 
 def _mean(values: Float64Array) -> Ratio:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from longtail.metrics.intervals import Interval, intervals
 from longtail.metrics.places import place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import KS, metric_of, score
+from longtail.metrics.reliability import calibration_errors
 from longtail.topk import Float64Array, FloatArray, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
@@ -35,11 +37,13 @@ class Ranked(NamedTuple):
         tops: (n, K) rankings by score kind, the best kind last, filtered pairs left out.
         milliseconds: a document, from text to labels, by score kind, where all of them are ranked at once: the
             throughput upside down, and not the latency of a single one.
+        probabilities: (n, K) float32 of the ranked labels, by score kind, where the model has learned them.
     """
 
     vectors: FloatArray
     tops: Mapping[str, TopK]
     milliseconds: Mapping[str, float]
+    probabilities: Mapping[str, FloatArray] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class Evaluation:
         headline: the kind that predictions use.
         ranked: the rankings that were measured, with the documents' vectors and the time that they took.
         intervals: 95 % intervals by score kind; empty where none were drawn.
+        reliability: ECE@1 and ECE@5 in percentage points by score kind, of kinds that have probabilities.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -66,6 +71,7 @@ class Evaluation:
     headline: str
     ranked: Ranked = field(repr=False, compare=False)
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
+    reliability: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -82,7 +88,8 @@ class Evaluation:
         """What ``longtail evaluate --json`` writes.
 
         ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
-        the data set has none. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn.
+        the data set has none. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn, and
+        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -98,6 +105,8 @@ class Evaluation:
             content["intervals"] = {
                 kind: {name: [it.low, it.high] for name, it in drawn[kind].items()} for kind in order
             }
+        if self.reliability:
+            content["reliability"] = {kind: dict(self.reliability[kind]) for kind in order if kind in self.reliability}
         return content
 
     def __str__(self) -> str:
@@ -105,6 +114,10 @@ class Evaluation:
         with console.capture() as captured:
             console.print(self)
         return captured.get()
+
+    def macro(self) -> Table:
+        """Its macro-averaged view, as tagging tools have it: what it does not print by itself."""
+        return _table(self, with_intervals=bool(self.intervals), macro=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
@@ -115,6 +128,8 @@ class Evaluation:
             lines.append("± is half the width of the 95 % bootstrap interval.")
         elif self.intervals:
             lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
+        if self.reliability:
+            lines.append("ECE: how far probabilities are from the shares that are right, in points; less is better.")
         if self.propensity is None:
             lines.append("No PSP: dataset.json gives no propensity constants A and B.")
         yield full if fits else _table(self, with_intervals=False)
@@ -155,6 +170,10 @@ def measure(
         headline=headline,
         ranked=ranked,
         intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
+        reliability={
+            kind: calibration_errors(ranked.tops[kind], chances, truth)
+            for kind, chances in ranked.probabilities.items()
+        },
     )
 
 
@@ -169,21 +188,24 @@ def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metri
     return table
 
 
-def _table(evaluation: Evaluation, *, with_intervals: bool) -> Table:
+def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
     for kind in evaluation.kinds:
         marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    constants = evaluation.propensity
+    constants = None if macro else evaluation.propensity
     if constants is not None:
         table.add_column()
-    names = list(evaluation.kinds[evaluation.headline])
+    names = [name for name in evaluation.kinds[evaluation.headline] if metric_of(name).macro == macro]
     for name, following in zip(names, [*names[1:], ""], strict=True):
         cells = [_cell(evaluation, kind, name, with_intervals=with_intervals) for kind in evaluation.kinds]
         if constants is not None and metric_of(name).weighted:
             cells.append(f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}")
         table.add_row(name, *cells, end_section=name.partition("@")[0] != following.partition("@")[0])
+    for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
+        found = (evaluation.reliability.get(kind, {}).get(name) for kind in evaluation.kinds)
+        table.add_row(name, *("" if value is None else f"{value:.2f}" for value in found))
     return table
 
 

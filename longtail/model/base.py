@@ -14,14 +14,15 @@ import torch
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
+from longtail.model.calibration import Calibration, at_most, must_be_threshold
 from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.base import Index
 from longtail.search.fusion import Fusion
-from longtail.search.memory import Keys, Memory, Part, Remembering, keys_of
-from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+from longtail.search.memory import Memory
+from longtail.topk import FloatArray, IntArray, TopK
 
 PerLabel: TypeAlias = Any  # what is known of m labels: an array of m rows, or a `Memory` of documents that have them
 _BLOCK = 8_192  # texts predicted at a time
@@ -44,6 +45,7 @@ class Model(ABC):
         fusion: what mixes them, if there is something.
         memory: documents that it remembers beside a fusion, if there is something.
         key_columns: the columns of a text's vector by which documents are near each other.
+        calibrations: by score kind, how probable a score is; none where no documents were held out.
     """
 
     __slots__ = ()
@@ -56,6 +58,7 @@ class Model(ABC):
     mixed: tuple[Scorer, ...]
     fusion: Fusion | None
     memory: Memory | None
+    calibrations: Mapping[str, Calibration]
 
     @property
     @abstractmethod
@@ -112,40 +115,11 @@ class Model(ABC):
 
     @abstractmethod
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Model:
-        """The same model with the kind ``fused``, and with the kind ``memory`` where one is given."""
+        """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""
 
-    def keys(self, vectors: FloatArray) -> FloatArray:
-        """The (n, W) unit rows by which documents are near each other, of n encoded texts."""
-        return keys_of(vectors, self.key_columns)
-
-    def remembering(self, memory: Memory) -> Remembering:
-        """What a memory of documents says of the labels of a model with a fusion."""
-        assert self.fusion is not None
-        part = Part(memory, memory.shares(self.fusion.frequency))
-        return Remembering([part], self.key_columns, len(self.labels))
-
-    def remember(self, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
-        """A memory of n documents, as this model sees them.
-
-        Args:
-            documents: n texts.
-            targets: (n, L) CSR of ones, their labels.
-            weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
-        """
-        return Memory(Keys(self.keys(self.encode(documents)), self.device), targets, weights)
-
-    def memory_of(self, examples: Texts, owners: IntArray, labels: int) -> Memory | None:
-        """What a model with a memory remembers of e examples of m other labels; None for a model without.
-
-        Args:
-            examples: e texts, as the model reads them.
-            owners: (e,) int64, the label of each.
-            labels: m.
-        """
-        if self.memory is None:
-            return None
-        keys = self.keys(self.encode(examples))
-        return self.memory.of_examples([keys[owners == i] for i in range(labels)])
+    @abstractmethod
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Model:
+        """The same model with probabilities."""
 
     @abstractmethod
     def save(self, folder: Path) -> None:
@@ -166,6 +140,39 @@ class Model(ABC):
             return self.scorers[-1]
         found = next((scorer for scorer in (*self.scorers, *self.mixed) if scorer.name == kind), None)
         return found or _refuse(kind, self.scorers)
+
+    def calibration(self, kind: str | None = None) -> Calibration:
+        """What makes probabilities of the scores of a kind, the best one if left out.
+
+        Raises:
+            BadInput: there is no such score kind, or the model has learned no probabilities for it.
+        """
+        name = self.scorer(kind).name
+        if name not in self.calibrations:
+            problem = f"expected a model that learned them on held-out documents, found none for its {name} score"
+            raise BadInput("probabilities", problem, remedy="train one that fuses scores, with validation above 0")
+        return self.calibrations[name]
+
+    def frequency(self, rows: IntArray) -> IntArray:
+        """The training points of the labels in some rows, of a model with a fusion."""
+        frequency: IntArray = self.per_label()["frequency"][rows]
+        return frequency
+
+    def probabilities(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> FloatArray:
+        """How probable ranked labels are, (n, K) float32 in [0, 1]; 0 where there is none.
+
+        Args:
+            top: (n, K) ranked rows of labels.
+            kind: the score kind that ranked them; the best one if left out.
+            best: (n,) the highest score that any label has for each text; that of the first if left out.
+
+        Raises:
+            BadInput: as `calibration` does.
+        """
+        best = top.scores.max(1, initial=-np.inf) if best is None else best
+        calibration, there, frequency = self.calibration(kind), top.ids >= 0, np.zeros(top.ids.shape, np.int64)
+        frequency[there] = self.frequency(top.ids[there])
+        return calibration(top.scores, best, frequency)
 
     def index(self, kind: str | None = None) -> Index:
         """What ranks labels for the `queries` of a score kind, the best one if left out."""
@@ -220,28 +227,33 @@ class Model(ABC):
         """Rank rows of labels for n texts: `encode`, then `search`."""
         return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
 
-    def named(self, top: TopK) -> Predictions:
-        """Ranked rows of labels as ids, uids, texts and scores."""
-        return Predictions(top, lambda: self.ids, self.label)
-
-    def stream(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Iterator[Predictions]:
-        """The k best labels of any number of texts, which are read and answered in blocks of some thousand.
+    def named(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> Predictions:
+        """Ranked rows of labels as ids, uids, texts, scores and, where they are asked for, probabilities.
 
         Args:
-            texts: each a title, or a mapping with a ``title``, a ``content``, or both.
-            k: labels a text.
-            kind: the score kind; the best one if left out.
-
-        Raises:
-            BadInput: a text is none, or there is no such score kind.
+            top: (n, K) ranked rows of labels.
+            kind: the score kind that ranked them; the best one if left out.
+            best: (n,) the highest score that any label has for each text; that of the first if left out.
         """
+        return Predictions(top, lambda: self.ids, self.label, lambda: self.probabilities(top, kind, best=best))
+
+    def stream(
+        self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None
+    ) -> Iterator[Predictions]:
+        """`predict` for any number of texts, which are read and answered in blocks of some thousand."""
+        if threshold is not None:
+            must_be_threshold(threshold)
+            self.calibration(kind)
+        k = at_most(k, threshold)
         if isinstance(texts, (str, Mapping)):
             raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
         numbered = enumerate(texts)
         while block := [text_by_field(text, f"text {i}") for i, text in islice(numbered, _BLOCK)]:
-            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind))
+            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind), kind).above(threshold)
 
-    def predict(self, texts: Iterable[Text], k: int = 5, *, kind: str | None = None) -> Predictions:
+    def predict(
+        self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None
+    ) -> Predictions:
         """The k best labels of each text, best first; of an iterable that is read once, too.
 
         Texts are read in blocks and let go; the ranked labels of all of them are returned. `stream` gives them block by
@@ -249,19 +261,25 @@ class Model(ABC):
 
         Args:
             texts: n of them, each a title, or a mapping with a ``title``, a ``content``, or both.
-            k: labels a text.
+            k: labels a text, at most; 5 if left out, and 20 with a threshold.
             kind: the score kind; the best one if left out.
+            threshold: in [0, 1]; of the k best labels, only those with at least this probability.
 
         Returns:
-            A sequence of n lists of `Prediction`, with the arrays ``ids`` (n, k) int64, ``scores`` (n, k) float32 and
-            ``uids`` (n, k).
+            A sequence of n lists of `Prediction`, with the arrays ``ids`` (n, k) int64, ``scores`` (n, k) float32,
+            ``uids`` (n, k) and, where the model has learned them, ``probabilities`` (n, k) float32.
 
         Raises:
-            BadInput: a text is none, or there is no such score kind.
+            BadInput: a text is none, or there is no such score kind, or the threshold is no probability, or the model
+                has learned none.
         """
-        blocks = list(self.stream(texts, k, kind=kind))
-        ids = np.concatenate([np.zeros((0, k), np.int64), *(block.rows for block in blocks)])
-        return self.named(TopK(ids, np.concatenate([np.zeros((0, k), np.float32), *(b.scores for b in blocks)])))
+        blocks, k = list(self.stream(texts, k, kind=kind, threshold=threshold)), at_most(k, threshold)
+        none = np.zeros((0, k), np.float32)
+        ids = np.concatenate([none.astype(np.int64), *(block.rows for block in blocks)])
+        top = TopK(ids, np.concatenate([none, *(block.scores for block in blocks)]))
+        return Predictions(
+            top, lambda: self.ids, self.label, lambda: np.concatenate([none, *(one.probabilities for one in blocks)])
+        )
 
 
 def _followed(rows: PerLabel, others: PerLabel) -> PerLabel:

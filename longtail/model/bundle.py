@@ -17,6 +17,8 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder
 from longtail.model.base import Model, PerLabel
+from longtail.model.calibration import Calibration, arrays_of, calibrations_of
+from longtail.model.remembering import memory_of, remembering
 from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product, remembered
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
@@ -30,8 +32,9 @@ from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
-FORMAT = 7  # that is written; with it, a model may remember documents
+CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
+FORMAT = 7  # that is written; with it, a model may remember documents, and have learned probabilities
 _FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
@@ -54,6 +57,7 @@ class Bundle(Model):
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
+        calibrations: by score kind, how probable a score is.
         scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
         mixed: the scorer of a document's own text, and those of the classifiers.
     """
@@ -69,6 +73,7 @@ class Bundle(Model):
     linked: Linked | None = None
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     memory: Memory | None = None
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -106,7 +111,7 @@ class Bundle(Model):
             scorers.append(fused(self.fusion, mixed, self.width, device))
         if self.fusion is not None and self.memory is not None:
             linear = fused(self.memory.linear(self.fusion.frequency), mixed, self.width, device)
-            scorers.append(remembered(linear, self.remembering(self.memory)))
+            scorers.append(remembered(linear, remembering(self, self.memory)))
         return tuple(mixed), tuple(scorers)
 
     @property
@@ -162,7 +167,7 @@ class Bundle(Model):
             seen = self.queries(self.encode(examples), kind)  # (e, D), or (e, D + 1) with a bias
             some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
             rows[kind] = classifiers_of_new_labels(z, seen, owners, some)
-        rows["memory"] = self.memory_of(examples, owners, len(labels))
+        rows["memory"] = memory_of(self, examples, owners, len(labels))
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def per_label(self) -> dict[str, PerLabel]:
@@ -183,8 +188,12 @@ class Bundle(Model):
         return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=rows.get("memory"))
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
-        """The same model with the kind ``fused``, and with the kind ``memory`` where one is given."""
-        return replace(self, fusion=fusion, memory=memory)
+        """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""
+        return replace(self, fusion=fusion, memory=memory, calibrations={})
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Bundle:
+        """The same model with probabilities."""
+        return replace(self, calibrations=calibrations)
 
     def save(self, folder: Path, *, encoder: bool = True) -> None:
         """Write the model into a new folder, which appears whole or not at all.
@@ -207,6 +216,7 @@ class Bundle(Model):
             save_model_arrays(path / "labels.safetensors", arrays)
             if self.memory is not None:
                 self.memory.save(path)
+            save_calibrations(path, self.calibrations)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
 
@@ -251,7 +261,20 @@ class Bundle(Model):
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
         memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])
-        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, linked, ids, memory)
+        more = linked, ids, memory, load_calibrations(folder)
+        return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, *more)
+
+
+def save_calibrations(folder: Path, calibrations: Mapping[str, Calibration]) -> None:
+    """Write the probabilities of a model into its folder, if it has learned some."""
+    if calibrations:
+        save_model_arrays(folder / CALIBRATIONS, arrays_of(calibrations))
+
+
+def load_calibrations(folder: Path) -> dict[str, Calibration]:
+    """The probabilities in the folder of a model; none in that of one that has learned none, as before format 7."""
+    path = folder / CALIBRATIONS
+    return calibrations_of(map_arrays(path)) if path.is_file() else {}
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,9 @@ from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
 from longtail.model.base import Model, PerLabel
-from longtail.model.bundle import CARD, FORMAT, Bundle, read_card
+from longtail.model.bundle import CARD, FORMAT, Bundle, load_calibrations, read_card, save_calibrations
+from longtail.model.calibration import Calibration
+from longtail.model.remembering import memory_of, remembering
 from longtail.model.scorers import Scorer, fused, remembered
 from longtail.modules.encoders.base import Encoder
 from longtail.search.fusion import Fusion
@@ -35,9 +37,11 @@ class Ensemble(Model):
         second: another; an ensemble may be a member of another.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         memory: documents with their labels, beside a fusion; the kind ``memory`` exists where it is given.
+        calibrations: by score kind, how probable a score is; those of the two are not used.
     """
 
     __slots__ = (
+        "calibrations",
         "device",
         "fields",
         "first",
@@ -51,8 +55,16 @@ class Ensemble(Model):
         "second",
     )
 
-    def __init__(self, first: Model, second: Model, fusion: Fusion | None = None, memory: Memory | None = None) -> None:
-        self.first, self.second, self.fusion, self.memory = first, second, fusion, memory
+    def __init__(
+        self,
+        first: Model,
+        second: Model,
+        fusion: Fusion | None = None,
+        memory: Memory | None = None,
+        calibrations: Mapping[str, Calibration] | None = None,
+    ) -> None:
+        self.first, self.second, self.fusion = first, second, fusion
+        self.memory, self.calibrations = memory, calibrations or {}
         self.recipe = f"{first.recipe} and {second.recipe}"
         self.labels, self.ids, self.device = first.labels, first.ids, first.device
         self.fields = tuple(dict.fromkeys((*first.fields, *second.fields)))
@@ -62,7 +74,7 @@ class Ensemble(Model):
         self.scorers = best if fusion is None else (*best, fused(fusion, self.mixed, self.width, self.device))
         if fusion is not None and memory is not None:
             linear = fused(memory.linear(fusion.frequency), self.mixed, self.width, self.device)
-            self.scorers += (remembered(linear, self.remembering(memory)),)
+            self.scorers += (remembered(linear, remembering(self, memory)),)
 
     def _of(self, member: str, scorer: Scorer, name: str) -> Scorer:
         """A scorer of a member, as it reads a text's vector here."""
@@ -118,7 +130,8 @@ class Ensemble(Model):
         """
         first, second = (model.new_labels(labels, examples, owners) for model in (self.first, self.second))
         fusion = self.fusion and Fusion(self.fusion.weights, np.bincount(owners, minlength=len(labels)))
-        return Ensemble(first, second, fusion, self.memory_of(examples, owners, len(labels)))
+        memory = memory_of(self, examples, owners, len(labels))
+        return Ensemble(first, second, fusion, memory, self.calibrations)
 
     def per_label(self) -> dict[str, PerLabel]:
         """What the ensemble knows of its labels, by name, one row a label."""
@@ -140,11 +153,15 @@ class Ensemble(Model):
             for name, model in self._members.items()
         )
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return Ensemble(first, second, fusion, rows.get("memory"))
+        return Ensemble(first, second, fusion, rows.get("memory"), self.calibrations)
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Ensemble:
-        """The same ensemble with the kind ``fused``, and with the kind ``memory`` where one is given."""
+        """The same ensemble with the kind ``fused``, and ``memory`` where one is given, without probabilities."""
         return Ensemble(self.first, self.second, fusion, memory)
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Ensemble:
+        """The same ensemble with probabilities."""
+        return Ensemble(self.first, self.second, self.fusion, self.memory, calibrations)
 
     def save(self, folder: Path) -> None:
         """Write the ensemble into a new folder, which appears whole or not at all."""
@@ -155,6 +172,7 @@ class Ensemble(Model):
             save_model_arrays(path / _FUSION, arrays)
             if self.memory is not None:
                 self.memory.save(path)
+            save_calibrations(path, self.calibrations)
             write_card(path / CARD, {"format": FORMAT})
 
     @classmethod
@@ -172,7 +190,8 @@ class Ensemble(Model):
         arrays = map_arrays(_fusion_of(folder))
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if arrays else None
         first, second = (open_model(folder / name, device=device) for name in ("first", "second"))
-        return cls(first, second, fusion, Memory.in_folder(folder, len(first.labels), device))
+        memory = Memory.in_folder(folder, len(first.labels), device)
+        return cls(first, second, fusion, memory, load_calibrations(folder))
 
 
 def open_model(folder: Path, *, device: torch.device) -> Model:

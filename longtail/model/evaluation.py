@@ -111,4 +111,6 @@ def rank_test(model: Model, test: Split, k: int = DEPTH, links: IntArray | None 
         start = time.perf_counter()
         tops[kind] = model.search(vectors, k, kind=kind, exclude=test.filtered)
         seconds[kind] = encoding + time.perf_counter() - start
-    return Ranked(vectors, tops, {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()})
+    probabilities = {kind: model.probabilities(tops[kind], kind) for kind in model.kinds if kind in model.calibrations}
+    milliseconds = {kind: round(1000 * taken / len(test), 4) for kind, taken in seconds.items()}
+    return Ranked(vectors, tops, milliseconds, probabilities)

@@ -55,11 +55,18 @@ class Predictions(Sequence[list[Prediction]]):
         top: (n, k) ranked rows of the model's labels.
         ids: gives the (L,) int64 stable ids of the labels.
         label: gives the id, the uid and the text of the label in a row.
+        probabilities: gives the (n, k) float32 probabilities of the ranked labels.
     """
 
-    def __init__(self, top: TopK, ids: Callable[[], IntArray], label: Callable[[int], tuple[int, str, str]]) -> None:
+    def __init__(
+        self,
+        top: TopK,
+        ids: Callable[[], IntArray],
+        label: Callable[[int], tuple[int, str, str]],
+        probabilities: Callable[[], FloatArray],
+    ) -> None:
         self.rows, self.scores = top.ids, top.scores
-        self._ids, self._label = ids, label
+        self._ids, self._label, self._probabilities = ids, label, probabilities
 
     rows: IntArray  # (n, k) int64 rows of the model's labels; -1 where a place is empty
     scores: FloatArray  # (n, k) float32; -inf where a place is empty
@@ -76,6 +83,27 @@ class Predictions(Sequence[list[Prediction]]):
         rows, places = np.unique(self.rows, return_inverse=True)
         uids = np.array(["" if row < 0 else self._label(row)[1] for row in rows.tolist()], np.str_)
         return uids[places.reshape(self.rows.shape)] if len(uids) else np.zeros(self.rows.shape, np.str_)
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """(n, k) float32 in [0, 1], how probable it is that each label is right; 0 where a place is empty.
+
+        Raises:
+            BadInput: the model has learned none.
+        """
+        return self._probabilities()
+
+    def above(self, threshold: float | None) -> Predictions:
+        """Those whose probability is at least a threshold, in the same order; all of them without one."""
+        if threshold is None:
+            return self
+        chosen = (self.rows >= 0) & (self.probabilities >= threshold)
+        order = np.argsort(~chosen, axis=1, kind="stable")  # the others go to the end, where a place is empty
+        there = np.take_along_axis(chosen, order, 1)
+        rows = np.where(there, np.take_along_axis(self.rows, order, 1), -1)
+        scores = np.where(there, np.take_along_axis(self.scores, order, 1), np.float32(-np.inf))
+        chances = np.where(there, np.take_along_axis(self.probabilities, order, 1), np.float32(0))
+        return Predictions(TopK(rows, scores), self._ids, self._label, lambda: chances)
 
     @cached_property
     def _lists(self) -> list[list[Prediction]]:

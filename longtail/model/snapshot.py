@@ -17,6 +17,7 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model, PerLabel
+from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
 from longtail.model.scorers import Scorer
 from longtail.model.segments import Excluded, Segment
@@ -79,6 +80,7 @@ class Snapshot(Model):
         self.segments, self.number, self._starts = tuple(segments), number, _starts(segments)
         base = self.base
         self.recipe, self.fields, self.device = base.recipe, base.fields, base.device
+        self.calibrations = base.calibrations
         self.scorers, self.mixed = (tuple(map(self._joined, scorers)) for scorers in (base.scorers, base.mixed))
 
     def _joined(self, scorer: Scorer) -> Scorer:
@@ -178,6 +180,19 @@ class Snapshot(Model):
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Model:
         """One model of all labels, with the kind ``fused``, and with the kind ``memory`` where one is given."""
         return self.folded.fused_by(fusion, memory)
+
+    def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Model:
+        """One model of all labels, with probabilities."""
+        return self.folded.calibrated_by(calibrations)
+
+    def frequency(self, rows: IntArray) -> IntArray:
+        """The training points of the labels in some rows; of one that was added, the number of its examples."""
+        of = np.searchsorted(self._starts, rows, "right") - 1
+        found = np.zeros(rows.shape, np.int64)
+        for i in np.unique(of).tolist():
+            segment, here = self.segments[i], of == i
+            found[here] = segment.model.frequency(segment.places(rows[here] - self._starts[i]))
+        return found
 
     def save(self, folder: Path) -> None:
         """Write one model of all labels into a new folder, which appears whole or not at all."""

@@ -129,7 +129,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     documents = appended_to(train.documents, edges if early else None, linking.nodes, o.most_links)
     shown = replace(rows, train=replace(train, documents=documents))
     text = run.once("text", lambda: read_text(run, shown, o))
-    task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o.memory)
+    task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o)
     design = Design(o.combiner == "attention", o.heads, o.spectral_norm, o.attention_temperature, o.attention_dropout)
     late = None if early or edges is None else design
     known = enriched_documents(text, linking.nodes, late, most=o.most_links, bank=o.bank, residual=o.bank_residual)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from longtail.data.dataset import Dataset
+from longtail.metrics.reliability import Reliability
 from longtail.metrics.summary import Ranked
 from longtail.report.commands import command_of, given_arguments, typed
 from longtail.report.examples import QUALITY, MethodRanking, examples
@@ -59,7 +60,12 @@ def report_of_run(folder: Path, dataset: Dataset, ranked: Ranked, *, data: Path)
     outcome = Outcome.of(folder, ranked.tops, ranked.milliseconds, seed=arguments["seed"], command=command)
     row = judged(recipe, given_arguments(recipe, arguments), [outcome], judge)
     start = about(dataset, dataset.fingerprint(), judge)
-    results = start | {"rows": {recipe: as_json(row)}, "differences": {}, "failed": {}, "stopped": {}}
+    reliability = {
+        kind: Reliability.of(ranked.tops[kind], chances, judge.test.targets, 5).as_dict()
+        for kind, chances in ranked.probabilities.items()
+    }
+    rows = {recipe: as_json(row) | {"reliability": reliability}}
+    results = start | {"rows": rows, "differences": {}, "failed": {}, "stopped": {}}
     return report_of_rows(results, {recipe: row}, dataset, judge)
 
 

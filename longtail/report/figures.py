@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from longtail.metrics.ranking import columns
 from longtail.report.html_parts import breakable
-from longtail.report.svg import Point, curves, scatter
+from longtail.report.svg import Point, curves, reliability, scatter
 from longtail.units import duration, mean, size
 
 _TIMES: dict[float, str] = {0.01: "0.01 s", 0.03: "0.03 s", 0.1: "0.1 s", 0.3: "0.3 s"}
@@ -76,6 +76,20 @@ def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric:
         about = f'<span class="muted"> {bins["labels"][b]:,} labels{frequency}</span>'
         panels += f'<div class="card"><h3>{title}<br><small>{about}</small></h3>{rows}</div>'
     return f'<div class="grid">{panels}</div>'
+
+
+def reliability_plot(series: Sequence[Series]) -> str:
+    """How probable the first five labels of each document were said to be, and how many of them are right."""
+    found = [(one.name, one.colour, one.row.get("reliability", {}).get(one.kind)) for one in series]
+    shown = [(name, colour, of) for name, colour, of in found if of]
+    if not shown:
+        return ""
+    note = (
+        "The first five labels of each document, in ten bins by their probability: on the dashed line, as many are "
+        "right as was said. ECE@5 is the mean distance from it, a label each, in percentage points. Small bins are off "
+        "it by chance; a dot says how many labels it stands for."
+    )
+    return f'<p class="note">{note}</p><div class="grid wide"><div class="card">{reliability(shown)}</div></div>'
 
 
 def cost_plots(series: Sequence[Series]) -> str:

@@ -18,6 +18,7 @@ from longtail.report.figures import (
     graph_curves,
     kept,
     noted_of_graphs,
+    reliability_plot,
     training_curves,
 )
 from longtail.report.html_parts import breakable, cell_of, paragraph, row_of, table_of
@@ -95,6 +96,7 @@ def _sections(
         "": _unfinished(results) + _cards(series),
         "Accuracy": _accuracy(results) + _differences(results),
         "Head to tail": bars(series, results["bins"]),
+        "Probabilities": reliability_plot(series),
         "Accuracy against cost": cost_plots(series) if len(rows) > 1 else "",
         "Costs": _costs(rows),
         "Training": training_curves(logs),

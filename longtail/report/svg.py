@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Any
 
 WIDTH, HEIGHT = 360.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 14.0, 14.0, 36.0
@@ -151,6 +152,27 @@ def curves(series: Mapping[str, Sequence[tuple[float, float]]], *, title: str) -
         key = f'<span class="key"{_style(i)}></span>'
         legend += f'<span class="entry">{key}{escape(name)} <b>{of[-1][1]:.3g}</b></span>'
     return f'{frame.drawn(title)}<div class="legend">{legend}</div>'
+
+
+def reliability(series: Sequence[tuple[str, int, Mapping[str, Any]]]) -> str:
+    """Shares that are right against probabilities, in percent, a line each, with a legend of calibration errors.
+
+    Args:
+        series: name, colour, and what `longtail.metrics.reliability.Reliability.as_dict` gives.
+    """
+    frame, ticks = _Frame((0.0, 100.0), (0.0, 100.0)), {20.0 * i: f"{20 * i}" for i in range(6)}
+    frame.axes(ticks, ticks, "said to be right, in percent")
+    frame.line([(frame.x(0), frame.y(0)), (frame.x(100), frame.y(100))], "front")
+    legend = ""
+    for name, colour, of in series:
+        bins = [bin_ for bin_ in zip(of["said"], of["right"], of["labels"], strict=True) if bin_[2]]
+        frame.line([(frame.x(100 * said), frame.y(100 * right)) for said, right, _ in bins], "curve", colour)
+        for said, right, labels in bins:
+            tip = f"{name}: {100 * right:.1f} % of {labels:,} labels are right, {100 * said:.1f} % were said to be"
+            frame.dot(frame.x(100 * said), frame.y(100 * right), colour, tip, radius=2.5)
+        key = f'<span class="key"{_style(colour)}></span>'
+        legend += f'<span class="entry">{key}{escape(name)} <b>ECE@5 {of["error"]:.2f}</b></span>'
+    return f'{frame.drawn("shares that are right against probabilities")}<div class="legend">{legend}</div>'
 
 
 def _label(frame: _Frame, point: Point, boxes: list[Box], *, lines: int) -> None:

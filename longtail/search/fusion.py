@@ -100,7 +100,7 @@ class Fusion:
         return table
 
 
-def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
+def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
     It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
@@ -108,44 +108,71 @@ def learn_fusion(candidates: Candidates, frequency: IntArray) -> Fusion:
     that of the best of its scorers; otherwise that scorer is the fusion, and the first one where there is nothing to
     learn from.
 
+    Where labels are worth more or less, so are they in the cross-entropy, and instead of precision counts the worth of
+    the hits among the first 1, 3 and 5, divided by what is possible: PSP, where the worth is the inverse propensity.
+    Then the mix is the best in cross-validation of those learned with the worth, its square root, and without.
+
     Args:
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
+        worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
     """
     count = len(candidates.scores)
     parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
-    even, odd = candidates.fold(0), candidates.fold(1)
-    if not (even.truth.any() and odd.truth.any()):
+    if not _can_learn(candidates):
         return parts[0]
-    learned = sum(_precision(_fit(one, frequency)(other), other) for one, other in ((even, odd), (odd, even))) / 2
-    alone = [_precision(part(candidates), candidates) for part in parts]
-    return _fit(candidates, frequency) if learned >= max(alone) else parts[int(np.argmax(alone))]
+    learned, best = _best(candidates, frequency, worth)
+    alone = [_gain(part(candidates), candidates, worth) for part in parts]
+    return _fit(candidates, frequency, best) if learned >= max(alone) else parts[int(np.argmax(alone))]
 
 
-def learn_memory(candidates: Candidates, frequency: IntArray) -> Float64Array | None:
+def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Float64Array | None:
     """Learn what a memory is worth beside the other scorers; None if nothing.
 
-    The memory is kept if, in two-fold cross-validation, the mean of P@1, P@3 and P@5 gains at least 0.1 points over the
-    fusion without it, and the same with labels of the tail worth more loses at most 0.5 at the first place.
+    The memory is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points
+    over the fusion without it. Where that is precision, hits at the first place with labels of the tail worth more may
+    lose 0.5 at most.
 
     Args:
         candidates: of held-out documents; the last scorer is the memory.
         frequency: (L,) int64 training points of each label.
+        worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
 
     Returns:
         (S + 2, 3) float64, the weights of the S scorers, the memory and the constant.
     """
-    folds = [candidates.fold(0), candidates.fold(1)]
-    if not all(fold.truth.any() for fold in folds):
+    if not _can_learn(candidates):
         return None
-    gain = {"precision": 0.0, "tail": 0.0}
-    for learned, judged in (folds, folds[::-1]):
-        without, whole = (replace(one, scores=one.scores[:-1]) for one in (learned, judged))
-        before = _fit(without, frequency)(whole)
-        after = _fit(learned, frequency)(judged)
-        gain["precision"] += (_precision(after, judged) - _precision(before, judged)) / 2
-        gain["tail"] += (_tail(after, judged, frequency) - _tail(before, judged, frequency)) / 2
-    return _fit(candidates, frequency).weights if gain["precision"] >= 0.001 and gain["tail"] >= -0.005 else None
+    without = replace(candidates, scores=candidates.scores[:-1])
+    (before, plain), (after, best) = (_best(one, frequency, worth) for one in (without, candidates))
+    if after < before + 0.001:
+        return None
+    if worth is None:
+        lost = _tail(_crossed(without, frequency, plain), without, frequency)
+        if _tail(_crossed(candidates, frequency, best), candidates, frequency) < lost - 0.005:
+            return None
+    return _fit(candidates, frequency, best).weights
+
+
+def _can_learn(candidates: Candidates) -> bool:
+    """Whether there is a true label in both folds."""
+    return bool(candidates.fold(0).truth.any() and candidates.fold(1).truth.any())
+
+
+def _best(candidates: Candidates, frequency: IntArray, worth: Float64Array | None) -> tuple[float, Float64Array | None]:
+    """What is gained in cross-validation, and the worth of labels in the cross-entropy with which most is."""
+    weightings = [None] if worth is None else [None, np.sqrt(worth), worth]
+    gains = [_gain(_crossed(candidates, frequency, one), candidates, worth) for one in weightings]
+    best = int(np.argmax(gains))
+    return gains[best], weightings[best]
+
+
+def _crossed(candidates: Candidates, frequency: IntArray, worth: Float64Array | None) -> FloatArray:
+    """(n, C) scores of each half of the documents by the fusion that is learned on the other half."""
+    scores = np.empty(candidates.ids.shape, np.float32)
+    for i in (0, 1):
+        scores[i::2] = _fit(candidates.fold(1 - i), frequency, worth)(candidates.fold(i))
+    return scores
 
 
 def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
@@ -162,7 +189,7 @@ def _features(frequency: IntArray) -> Float64Array:
     return np.stack([np.ones(len(frequency)), np.log1p(frequency), frequency == 0])
 
 
-def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
+def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
@@ -173,7 +200,12 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     features = _features(frequency)[:, candidates.ids[found]]  # (3, E)
     inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
-    sizes = np.diff(first, append=len(documents))
+    sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))
+    if worth is not None:
+        shares *= worth[candidates.ids[found]]
+        shares *= len(first) / shares.sum()
+        totals = np.add.reduceat(shares, first)  # (d,)
+    total = np.repeat(totals, sizes)  # (E,)
 
     def chances(weights: Float64Array) -> tuple[Float64Array, Float64Array]:
         """-log p and p of each pair among those of its document, (E,)."""
@@ -185,12 +217,12 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     def loss(weights: Float64Array) -> tuple[float, Float64Array]:
         surprise, p = chances(weights)
         value = float(shares @ surprise) / len(found) + _DECAY * float(weights @ weights)
-        return value, inputs @ (p - shares) / len(found) + 2 * _DECAY * weights
+        return value, inputs @ (total * p - shares) / len(found) + 2 * _DECAY * weights
 
     def curvature(weights: Float64Array) -> Float64Array:
         expected = inputs * chances(weights)[1]  # (W, E)
-        means = np.add.reduceat(expected, first, axis=1)  # (W, d)
-        spread: Float64Array = expected @ inputs.T - means @ means.T  # (W, W)
+        means = np.sqrt(totals) * np.add.reduceat(expected, first, axis=1)  # (W, d)
+        spread: Float64Array = (total * expected) @ inputs.T - means @ means.T  # (W, W)
         return spread / len(found) + 2 * _DECAY * np.eye(len(inputs))
 
     start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
@@ -199,12 +231,16 @@ def _fit(candidates: Candidates, frequency: IntArray) -> Fusion:
     return Fusion(best.x.reshape(-1, 3), frequency)
 
 
-def _precision(scores: FloatArray, candidates: Candidates) -> float:
-    """The mean of P@1, P@3 and P@5 of (n, C) scores."""
+def _gain(scores: FloatArray, candidates: Candidates, worth: Float64Array | None) -> float:
+    """Of (n, C) scores: the mean of P@1, P@3 and P@5, or of their shares of what is worth most."""
     relevant = np.where(candidates.truth, candidates.ids, -2)
     top = rank(candidates.ids, scores, 5).ids
     hits = (top[:, :, None] == relevant[:, None, :]).any(2)  # (n, 5)
-    return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+    if worth is None:
+        return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+    gained = np.where(hits, worth[top], 0)
+    possible = -np.sort(-np.where(candidates.truth, worth[candidates.ids], 0), axis=1)
+    return float(np.mean([gained[:, :k].sum() / possible[:, :k].sum() for k in (1, 3, 5)]))
 
 
 def _tail(scores: FloatArray, candidates: Candidates, frequency: IntArray) -> float:

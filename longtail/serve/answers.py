@@ -11,9 +11,10 @@ import numpy as np
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Texts
 from longtail.model.base import Model
+from longtail.model.calibration import Kept
 from longtail.model.explanation import Explained, explain
 from longtail.model.snapshot import Snapshot
-from longtail.topk import IntArray, Prediction
+from longtail.topk import FloatArray, IntArray, Prediction, TopK
 
 
 class Predict(NamedTuple):
@@ -26,6 +27,9 @@ class Predict(NamedTuple):
         allowed: uids of the only labels to rank, or None for all.
         excluded: uids of labels that are not ranked.
         explained: whether to say why.
+        probabilities: whether to say how probable each label is; so it is with one of the next two.
+        threshold: the least probability of a label that is given.
+        precision: that the threshold is to have kept on held-out documents.
     """
 
     texts: Sequence[dict[str, str]]
@@ -34,14 +38,37 @@ class Predict(NamedTuple):
     allowed: Sequence[str] | None = None
     excluded: Sequence[str] = ()
     explained: bool = False
+    probabilities: bool = False
+    threshold: float | None = None
+    precision: float | None = None
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether it needs probabilities."""
+        return self.probabilities or self.threshold is not None or self.precision is not None
 
 
 class Ranked(NamedTuple):
-    """The answer: labels of each text, best first, and why each of them, if that was asked."""
+    """The answer: labels of each text, best first, and, if that was asked, why each of them and how probable."""
 
     kind: str
     labels: Sequence[list[Prediction]]
     explained: list[list[Explained]] | None = None
+    probabilities: list[list[float]] | None = None
+    kept: Kept | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        results = [{"labels": [label._asdict() for label in labels]} for labels in self.labels]
+        for result, chances in zip(results, self.probabilities or [], strict=False):
+            for label, chance in zip(result["labels"], chances, strict=False):
+                label["probability"] = chance
+        for result, row in zip(results, self.explained or [], strict=False):
+            for label, why in zip(result["labels"], row, strict=True):
+                label["scores"] = why.scores
+                label["words"] = [{"word": word, "weight": weight} for word, weight in why.words]
+        kept = {} if self.kept is None else {"kept": self.kept._asdict()}
+        return {"kind": self.kind, "results": results, **kept}
 
 
 Job: TypeAlias = Predict | Callable[[Snapshot], Any]
@@ -64,15 +91,15 @@ def answers(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Any]:
     return found
 
 
-def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked]:
-    """Answers to requests of one score kind, by one search."""
+def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked | Exception]:
+    """Answers to requests of one score kind, by one search; an exception is that to a request that failed."""
     texts = [text for request in requests for text in request.texts]
     top = model.rank(Texts.by_field(texts, model.fields), max(request.k for request in requests), kind=kind)
-    named, answers, start = model.named(top), [], 0
+    answers, start = [], 0
     for request in requests:
         end = start + len(request.texts)
-        labels = [row[: request.k] for row in named[start:end]]
-        answers.append(Ranked(kind, labels, _explained(model, kind, request, top.ids[start:end, : request.k])))
+        own = TopK(top.ids[start:end, : request.k], top.scores[start:end, : request.k])
+        answers.append(_caught(lambda request=request, own=own: _answer(model, kind, request, own)))  # type: ignore[misc]
         start = end
     return answers
 
@@ -88,8 +115,21 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     else:
         exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
     kind = model.scorer(job.kind).name
-    top = model.rank(Texts.by_field(job.texts, model.fields), job.k, kind=kind, exclude=exclude)
-    return Ranked(kind, list(model.named(top)), _explained(model, kind, job, top.ids))
+    vectors = model.encode(Texts.by_field(job.texts, model.fields))
+    top = model.search(vectors, job.k, kind=kind, exclude=exclude)
+    best = snapshot.search(vectors, 1, kind=kind).scores[:, 0] if job.calibrated else None
+    return _answer(model, kind, job, top, best)
+
+
+def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArray | None = None) -> Ranked:
+    """The answer of some ranked labels; ``best`` has the highest score of all labels, if those are not all."""
+    found, threshold, kept = model.named(top, kind, best=best), request.threshold, None
+    if request.precision is not None:
+        kept = model.calibration(kind).at_precision(request.precision)
+        threshold = kept.threshold
+    found = found.above(threshold)
+    chances = found.probabilities.tolist() if request.calibrated else None
+    return Ranked(kind, list(found), _explained(model, kind, request, found.rows), chances, kept)
 
 
 def _rows(snapshot: Snapshot, uids: Collection[str]) -> IntArray:

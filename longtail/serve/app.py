@@ -26,7 +26,7 @@ from longtail.model.integrity import Unusable
 from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
 from longtail.serve import schemas
-from longtail.serve.answers import Predict, Ranked
+from longtail.serve.answers import Predict
 from longtail.serve.batcher import Full, Late
 from longtail.serve.connections import STATE, Connections
 from longtail.serve.files import read, read_lines
@@ -97,17 +97,9 @@ async def predict(asked: schemas.PredictRequest, service: Served) -> Response:
     if asked.explain and len(asked.texts) > 1:
         raise HTTPException(422, "explain is for one text at a time")
     texts = [schemas.fields_of(text) for text in asked.texts]
-    request = Predict(texts, asked.k, asked.kind, asked.allowed, asked.excluded, asked.explain)
-    return Json(_ranking(await service.predict(request)))
-
-
-def _ranking(ranked: Ranked) -> dict[str, Any]:
-    results = [{"labels": [label._asdict() for label in labels]} for labels in ranked.labels]
-    for result, row in zip(results, ranked.explained or [], strict=False):
-        for label, why in zip(result["labels"], row, strict=True):
-            label["scores"] = why.scores
-            label["words"] = [{"word": word, "weight": weight} for word, weight in why.words]
-    return {"kind": ranked.kind, "results": results}
+    limits = asked.labels(), asked.kind, asked.allowed, asked.excluded
+    request = Predict(texts, *limits, asked.explain, asked.probabilities, asked.threshold, asked.precision)
+    return Json((await service.predict(request)).as_dict())
 
 
 @api.get("/labels", response_model=schemas.LabelsAnswer, responses=_problems())
@@ -198,6 +190,7 @@ async def model(request: Request, service: Served) -> Response:
         {
             "recipe": snapshot.recipe,
             "kinds": list(snapshot.kinds),
+            "probabilities": [kind for kind in snapshot.kinds if kind in snapshot.calibrations],
             "fields": list(snapshot.fields),
             "encoder": " and ".join(type(encoder).__name__ for encoder in snapshot.encoders),
             "width": sum(encoder.width for encoder in snapshot.encoders),

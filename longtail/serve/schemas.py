@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictStr, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictStr,
+    StringConstraints,
+    model_validator,
+)
 
 from longtail.data.texts import STORABLE, storable
+from longtail.model.calibration import at_most
 
 TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
 UID_LENGTH, TITLE_LENGTH = 512, 2_000
@@ -22,6 +32,7 @@ _Checked = AfterValidator(_storable)
 Content = Annotated[StrictStr, StringConstraints(max_length=LENGTH), _Checked]
 Title = Annotated[StrictStr, StringConstraints(min_length=1, max_length=TITLE_LENGTH, pattern=r"\S"), _Checked]
 Uid = Annotated[StrictStr, StringConstraints(min_length=1, max_length=UID_LENGTH), _Checked]
+Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
 Kind = Annotated[StrictStr, StringConstraints(min_length=1, max_length=100), _Checked]  # the model knows its own
 
 
@@ -52,13 +63,36 @@ class PredictRequest(_Request):
     """Texts to rank labels for."""
 
     texts: Annotated[list[Text], Field(min_length=1, max_length=TEXTS)]
-    k: Annotated[int, Field(strict=True, ge=1, le=MOST, description="labels a text")] = 5
+    k: Annotated[
+        Count | None, Field(description="labels a text; 5 if left out, and 20 with a threshold or a precision")
+    ] = None
+    at_most: Annotated[Count | None, Field(description="the same as k")] = None
+    probabilities: Annotated[StrictBool, Field(description="say how probable it is that each label is right")] = False
+    threshold: Annotated[
+        float | None, Field(ge=0, le=1, description="give only labels that are at least so probable")
+    ] = None
+    precision: Annotated[
+        float | None,
+        Field(gt=0, le=1, description="give labels above the lowest threshold that kept it on held-out documents"),
+    ] = None
     kind: Annotated[Kind | None, Field(description="the score kind; the best one if left out")] = None
     allowed: Annotated[
         list[Uid] | None, Field(max_length=UIDS, description="rank only these labels; unknown uids are left out")
     ] = None
     excluded: Annotated[list[Uid], Field(max_length=UIDS, description="never rank these labels")] = []
     explain: Annotated[StrictBool, Field(description="say why each label was ranked; for one text at a time")] = False
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> PredictRequest:
+        for one, other in (("k", "at_most"), ("threshold", "precision")):
+            if getattr(self, one) is not None and getattr(self, other) is not None:
+                raise ValueError(f"expected one of {one} and {other}, found both")
+        return self
+
+    def labels(self) -> int:
+        """Labels of a text, at most."""
+        least = self.precision if self.threshold is None else self.threshold
+        return at_most(self.at_most if self.k is None else self.k, least)
 
 
 class Word(BaseModel):
@@ -69,12 +103,16 @@ class Word(BaseModel):
 
 
 class RankedLabel(BaseModel):
-    """A label of a text. With an explanation, its score of every kind and the share of every word."""
+    """A label of a text, with its probability if that was asked.
+
+    With an explanation, its score of every kind and the share of every word.
+    """
 
     id: Annotated[int, Field(description="stays with the label as long as the run lives")]
     uid: str
     text: str
     score: float
+    probability: float | None = None
     scores: dict[str, float] | None = None
     words: list[Word] | None = None
 
@@ -85,11 +123,20 @@ class Ranking(BaseModel):
     labels: list[RankedLabel]
 
 
+class KeptAnswer(BaseModel):
+    """A threshold, and the precision and recall that it had on held-out documents."""
+
+    threshold: float
+    precision: float
+    recall: float
+
+
 class PredictAnswer(BaseModel):
-    """One ranking for each text, in order, and the score kind that they are by."""
+    """One ranking for each text, in order, the score kind that they are by, and what a precision stands for."""
 
     kind: str
     results: list[Ranking]
+    kept: KeptAnswer | None = None
 
 
 class AddedLabel(_Request):
@@ -125,6 +172,7 @@ class ModelAnswer(BaseModel):
 
     recipe: str
     kinds: list[str]
+    probabilities: Annotated[list[str], Field(description="the kinds that have probabilities")]
     fields: list[str]
     encoder: str
     width: int

@@ -1,28 +1,32 @@
-"""Documents that a recipe holds out, and the fusion that it learns on them."""
+"""Documents that a recipe holds out, and what it learns on them: a fusion, a memory, and probabilities."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from longtail.data.dataset import Dataset
+from longtail.data.dataset import Dataset, Propensity
 from longtail.data.holdout import rows_at_random
-from longtail.data.sparse import stacked, values_at
+from longtail.data.sparse import CSR, stacked, values_at
 from longtail.data.split import Split
-from longtail.metrics.propensity import label_frequency
-from longtail.model.scorers import Scorer
+from longtail.metrics.propensity import inverse_propensity, label_frequency
+from longtail.model.base import Model
+from longtail.model.calibration import DEPTH, Calibration, learn_calibration
+from longtail.model.remembering import remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, learn_fusion, learn_memory
-from longtail.search.memory import Keys, most_of
+from longtail.search.memory import Keys, keys_of, most_of
 from longtail.stages.recipe import AnyModel, RunOptions
-from longtail.topk import FloatArray, IntArray, TopK
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
 
+PREFERENCES = ("precision", "tail", "coverage")
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _LEAST = 100  # held-out documents that can say whether a memory gains
+_USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,11 @@ class FusionOptions(RunOptions):
 
     validation: float = option(
         0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
+    )
+    prefer: str = option(
+        "precision",
+        "what the fusion is chosen by: precision (P@k), tail (PSP@k) or coverage (true labels found, each the same)",
+        choices=PREFERENCES,
     )
     memory: bool = option(
         True,
@@ -55,33 +64,76 @@ def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
     return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
-def fuse(run: Run, model: AnyModel, validation: Split, train: Split, *, memory: bool) -> AnyModel:
-    """The same model with the kind ``fused``, learned on held-out training documents, and ``memory`` if that gains.
+def worth_of(prefer: str, validation: CSR, targets: CSR, propensity: Propensity | None) -> Float64Array | None:
+    """What a hit on each label is worth, (L,) float64, to who prefers this; None where all are worth the same.
 
-    It is learned on the labels that its scorers find, and then searches all labels, where it may prefer some that none
-    of them finds: nothing was learned about those. So they become candidates too, and it learns again, until at least
-    99 % of the five labels that it ranks first were candidates. Every round before that adds candidates, so it ends.
+    Args:
+        prefer: one of `PREFERENCES`: ``tail`` has the inverse propensity of a label, so that hits add up to PSP;
+            ``coverage`` divides by how often a label is true on held-out documents, so that all labels count the same.
+        validation: (n, L) of the held-out documents.
+        targets: (N, L) of those that were trained on.
+        propensity: of the data set; 0.55 and 1.5 where it says none.
+    """
+    if prefer == "tail":
+        constants = propensity or _USUAL
+        return inverse_propensity(targets, constants.A, constants.B)
+    return 1 / np.maximum(label_frequency(validation), 1) if prefer == "coverage" else None
 
-    Held-out documents are not in the memory that is judged by them, and are in the one that is kept.
+
+def fuse(
+    run: Run,
+    model: AnyModel,
+    validation: Split,
+    train: Split,
+    o: FusionOptions,
+    *,
+    propensity: Propensity | None = None,
+) -> AnyModel:
+    """The same model with what is learned on held-out training documents.
+
+    That is the kind ``fused``, the kind ``memory`` if it gains, and probabilities of every kind.
+
+    A fusion is learned on the labels that its scorers find, and then searches all labels, where it may prefer some that
+    none of them finds: nothing was learned about those. So they become candidates too, and it learns again, until at
+    least 99 % of the five labels that it ranks first were candidates. Every round before that adds candidates, so it
+    ends.
+
+    Held-out documents are not in the memory that is judged and calibrated by them, and are in the one that is kept.
 
     Args:
         run: of the recipe.
         model: has at least two scorers.
         validation: documents that no stage was trained on; where there are none, the model stays as it is.
         train: the N documents that the stages were trained on, for the frequency of labels, and to remember.
-        memory: whether to ask for one; with fewer than 100 documents held out there is none.
+        o: what the fusion is chosen by, and whether to ask for a memory; with fewer than 100 documents held out there
+            is none.
+        propensity: of the data set, for the tail.
     """
     if not len(validation):
         return model
     if run.plan is not None:
         width = sum(scorer.table().shape[1] for scorer in model.mixed)
-        run.counted("fusion", len(validation), 3 * len(model.labels), width)  # its parts, and two rounds of its own
-        if memory:
+        others = set(model.kinds).difference(scorer.name for scorer in model.mixed)
+        passes = 3 + len(others)  # its parts, two rounds of its own, and the kinds that it does not mix
+        run.counted("fusion", len(validation), passes * len(model.labels), width)
+        if o.memory:
             run.counted("memory", len(validation), len(train), model.width)
         return model
-    learning = _Learning(model.encode(validation.documents), label_frequency(train.targets), validation, model.mixed)
-    model = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f)))
-    return _remembering(model, learning, train) if memory and len(validation) >= _LEAST else model
+    worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
+    learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
+    fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth)))
+    calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
+    if o.memory and len(validation) >= _LEAST:
+        remembered = _remembering(fused, learning, train, worth)
+        if remembered.memory is not None:
+            assert fused.fusion is not None
+            calibrations["memory"] = learning.calibrated(remembered, "memory")
+            keys = np.concatenate([remembered.memory.keys.vectors, keys_of(learning.vectors, model.key_columns)])
+            labels = stacked([train.targets, validation.targets])
+            fused = fused.fused_by(
+                fused.fusion, replace(remembered.memory, keys=Keys(keys, model.device), labels=labels)
+            )
+    return fused.calibrated_by({kind: one for kind, one in calibrations.items() if one is not None})
 
 
 @dataclass(slots=True)
@@ -89,57 +141,56 @@ class _Learning:
     """Candidates of held-out documents, of which there are more after each search.
 
     Attributes:
+        model: has the scorers that are mixed.
+        held_out: n documents.
         vectors: (n, W) of the documents.
         frequency: (L,) training points of each label.
-        held_out: the documents.
-        mixed: the scorers.
-        tops: the labels that searches have found.
+        tops: the labels that searches have found: first those of the scorers.
     """
 
+    model: Model
+    held_out: Split
     vectors: FloatArray
     frequency: IntArray
-    held_out: Split
-    mixed: Sequence[Scorer]
     tops: list[TopK] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.tops += [self.found(scorer.search) for scorer in self.mixed]
+        self.tops += [self.found(self.model, scorer.name, _CANDIDATES) for scorer in self.model.mixed]
 
-    def found(self, search: Callable[..., TopK]) -> TopK:
-        """What a search finds for the documents."""
-        return search(self.vectors, _CANDIDATES, exclude=self.held_out.filtered)
+    def found(self, model: Model, kind: str, k: int) -> TopK:
+        """What a score kind finds for the documents."""
+        return model.search(self.vectors, k, kind=kind, exclude=self.held_out.filtered)
 
     def until_settled(self, learn: Callable[[Candidates, IntArray], AnyModel]) -> AnyModel:
         """The model that is learned on what it finds itself, and what was found before."""
-        queries = [scorer.queries(self.vectors) for scorer in self.mixed]
-        tables = [scorer.table() for scorer in self.mixed]
+        queries = [scorer.queries(self.vectors) for scorer in self.model.mixed]
+        tables = [scorer.table() for scorer in self.model.mixed]
         while True:
             candidates = Candidates.of(self.tops, queries, tables, self.held_out.targets)
-            model = learn(candidates, self.frequency)
-            self.tops.append(self.found(model.search))
+            learned = learn(candidates, self.frequency)
+            self.tops.append(self.found(learned, learned.kinds[-1], _CANDIDATES))
             if candidates.coverage(self.tops[-1].ids[:, :5]) >= 0.99:
-                return model
+                return learned
+
+    def calibrated(self, model: Model, kind: str) -> Calibration | None:
+        """How probable the scores of a kind are."""
+        return learn_calibration(self.found(model, kind, DEPTH), self.held_out.targets, self.frequency)
 
 
-def _remembering(model: AnyModel, learning: _Learning, train: Split) -> AnyModel:
-    """The same model with a memory of all documents, if held-out ones gain by a memory of the others."""
-    fusion, held_out = model.fusion, learning.held_out
+def _remembering(model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None) -> AnyModel:
+    """The same model with a memory of the training documents, if held-out ones gain by it."""
+    fusion = model.fusion
     assert fusion is not None
     plain = np.zeros((len(fusion.weights) + 1, 3))
     plain[-2, 0] = 1
-    others = model.remember(train.documents, train.targets, plain)
-    queries = model.keys(learning.vectors)
-    votes = model.remembering(others).votes(queries)
-    most = most_of(votes, _CANDIDATES, exclude=held_out.filtered)
+    memory = remember(model, train.documents, train.targets, plain)
+    votes = remembering(model, memory).votes(keys_of(learning.vectors, model.key_columns))
+    most = most_of(votes, _CANDIDATES, exclude=learning.held_out.filtered)
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
 
     def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:
-        s = values_at(votes, np.arange(len(held_out)), candidates.ids)
-        weights = learn_memory(candidates.beside(s), frequency)
-        return model.fused_by(fusion, None if weights is None else replace(others, weights=weights))
+        s = values_at(votes, np.arange(len(most)), candidates.ids)
+        weights = learn_memory(candidates.beside(s), frequency, worth)
+        return model.fused_by(fusion, None if weights is None else replace(memory, weights=weights))
 
-    learned = learning.until_settled(learn).memory
-    if learned is None:
-        return model
-    keys = Keys(np.concatenate([others.keys.vectors, queries]), model.device)
-    return model.fused_by(fusion, replace(learned, keys=keys, labels=stacked([others.labels, held_out.targets])))
+    return learning.until_settled(learn)

@@ -22,7 +22,7 @@ from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
-from longtail.stages.held_out import fuse, rows_held_out
+from longtail.stages.held_out import FusionOptions, fuse, rows_held_out
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
 from longtail.topk import IntArray, TopK
@@ -224,7 +224,7 @@ class Linking:
         trained = train_classifiers(self.run, self.train, documents, nodes, loss, self.o, stage="linker", epochs=epochs)
         vectors = {"encoder": nodes, "classifier": trained}
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
-        return fuse(self.run, bundle, self.held_out, self.train, memory=False)
+        return fuse(self.run, bundle, self.held_out, self.train, FusionOptions(memory=False))
 
     def report(self, found: TopK) -> None:
         """Say and note how good the links are that held-out documents are given, those without a true one too."""

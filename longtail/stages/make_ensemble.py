@@ -8,7 +8,7 @@ from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.locks import alone
 from longtail.model import Ensemble, load
-from longtail.stages.held_out import fuse, hold_out
+from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import finish
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
@@ -60,7 +60,7 @@ def ensemble(
         run.progress.claim()
         both = Ensemble(members[0], members[1])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        return finish(run, fuse(run, both, held_out, rest.train, memory=True))
+        return finish(run, fuse(run, both, held_out, rest.train, FusionOptions()))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:

@@ -17,6 +17,7 @@ from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Ensemble
+from longtail.model.remembering import remember
 from longtail.options import NATURAL, option, options_of, parsed, stored
 from longtail.search.fusion import Fusion
 from longtail.stages.preset import Preset
@@ -126,7 +127,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
-    different, fusion = o.for_refit(), model.fusion
+    different, fusion, calibrations = o.for_refit(), model.fusion, model.calibrations
     if not different or (fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
     weights = None if model.memory is None else model.memory.weights
@@ -134,9 +135,9 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
     model = _trained(page, run.within(_REFIT), dataset, replace(o, **different))
     if fusion is None:
         return model
-    fusion = Fusion(fusion.weights, label_frequency(dataset.train.targets))
-    train = dataset.train
-    return model.fused_by(fusion, None if weights is None else model.remember(train.documents, train.targets, weights))
+    train, fusion = dataset.train, Fusion(fusion.weights, label_frequency(dataset.train.targets))
+    memory = None if weights is None else remember(model, train.documents, train.targets, weights)
+    return model.fused_by(fusion, memory).calibrated_by(calibrations)
 
 
 def _finished(run: Run) -> Bundle | None:

@@ -171,7 +171,7 @@ class Task:
         rows: the data set with the training rows that an augmentation adds.
         text: the encoder, and the tokens of the rows and the labels.
         fields: that the encoder reads.
-        memory: whether the model may remember the documents.
+        fusion: how the scores of the model are mixed.
     """
 
     name: str
@@ -180,7 +180,7 @@ class Task:
     rows: Dataset
     text: Text
     fields: tuple[str, ...]
-    memory: bool
+    fusion: FusionOptions
 
     @property
     def train(self) -> Split:
@@ -201,10 +201,10 @@ class Task:
         model = Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
         if len(vectors) == 1:
             return model
-        run, train = self.text.run, self.dataset.train
-        if self.memory and run.plan is not None:
+        run, train, o = self.text.run, self.dataset.train, self.fusion
+        if o.memory and run.plan is not None:
             self.text.embed(self.text.documents)  # all documents once more
-        return fuse(run, model, self.held_out, train, memory=self.memory)
+        return fuse(run, model, self.held_out, train, o, propensity=self.dataset.propensity)
 
 
 def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
@@ -220,8 +220,8 @@ def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0)
     def make() -> Task:
         rest, held_out = hold_out(dataset, validation, o.seed)
         rows = augmented(rest, o.augment, seed=o.seed)
-        memory = isinstance(o, FusionOptions) and o.memory
-        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), memory)
+        fusion = o if isinstance(o, FusionOptions) else FusionOptions()
+        return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), fusion)
 
     return run.once("task", make)
 

@@ -60,8 +60,24 @@ def loops(ranked: list[list[int]], truth: list[list[int]], q: np.ndarray, k: int
         "PSnDCG": total["psndcg"] / total["best_psndcg"],
         "R": total["R"],
         "C": len(found) / len({label for labels in truth for label in labels}),
+        **loops_by_label(ranked, truth, k),
     }
     return {f"{name}@{k}": 100 * value for name, value in values.items()}
+
+
+def loops_by_label(ranked: list[list[int]], truth: list[list[int]], k: int) -> dict[str, float]:
+    """The macro-averaged view: a table of right and wrong for each label of the truth."""
+    precisions, f1s = [], []
+    for label in sorted({label for labels in truth for label in labels}):
+        right = sum(label in row[:k] and label in labels for row, labels in zip(ranked, truth, strict=True))
+        given, has = sum(label in row[:k] for row in ranked), sum(label in labels for labels in truth)
+        precision, recall = right / given if given else 0.0, right / has
+        precisions.append(precision)
+        f1s.append(2 * precision * recall / (precision + recall) if right else 0.0)
+    right = sum(label in labels for row, labels in zip(ranked, truth, strict=True) for label in row[:k])
+    precision, recall = right / (k * len(ranked)), right / sum(map(len, truth))
+    micro = 2 * precision * recall / (precision + recall) if right else 0.0
+    return {"macroP": float(np.mean(precisions)), "macroF1": float(np.mean(f1s)), "microF1": micro}
 
 
 def random_case(seed: int) -> tuple[list[list[int]], list[list[int]], TopK, np.ndarray]:
@@ -85,6 +101,8 @@ def test_the_worked_example_of_the_documentation() -> None:
     by_hand = {
         "P@1": 66.67, "P@3": 33.33, "nDCG@1": 66.67, "nDCG@3": 46.30, "PSP@1": 94.12, "PSP@3": 68.33,
         "PSnDCG@1": 94.12, "PSnDCG@3": 75.04, "R@1": 27.78, "R@3": 44.44, "C@1": 50.00, "C@3": 75.00,
+        "macroP@1": 50.00, "macroP@3": 45.83, "macroF1@1": 50.00, "macroF1@3": 50.00, "microF1@1": 50.00,
+        "microF1@3": 42.86,
     }  # fmt: skip
     assert list(metrics) == list(by_hand)
     assert metrics == pytest.approx(by_hand, abs=0.005)
@@ -98,8 +116,10 @@ def test_the_example_document_by_document() -> None:
     np.testing.assert_allclose(scores["PSP@3"].gained, [1.3991 + 1.7983, 4.9915, 0], atol=2e-4)
     np.testing.assert_allclose(scores["PSP@3"].possible, [1.3991 + 1.7983, 1.7983 + 1.9979 + 4.9915, 0], atol=2e-4)
     np.testing.assert_array_equal(scores["C@3"].each, [100, 100, 0, 100])  # labels 0, 1, 2 and 4; 3 is not in the truth
-    assert {scores[name].unit for name in scores if name[0] != "C"} == {"document"}
-    assert scores["C@3"].unit == "label"
+    np.testing.assert_allclose(scores["macroP@3"].each, [100 / 3, 50, 0, 100])
+    np.testing.assert_allclose(scores["microF1@3"].each, [80, 100 / 3, 0])
+    by_label = {name for name, ratio in scores.items() if ratio.unit == "label"}
+    assert by_label == {f"{name}@{k}" for name in ("C", "macroP", "macroF1") for k in (1, 3)}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -163,7 +183,9 @@ def test_an_empty_place_is_a_miss_and_never_a_label() -> None:
     assert metrics["P@2"] == 25
     assert metrics["P@5"] == 10
     assert metrics["R@5"] == 50
-    assert metrics_of(top_of([[], []], 0), truth, ks=(1,)) == dict.fromkeys(["P@1", "nDCG@1", "R@1", "C@1"], 0.0)
+    assert metrics_of(top_of([[], []], 0), truth, ks=(1,)) == dict.fromkeys(
+        ["P@1", "nDCG@1", "R@1", "C@1", "macroP@1", "macroF1@1", "microF1@1"], 0.0
+    )
 
 
 def test_psp_is_a_ratio_of_sums_and_not_a_mean_of_ratios() -> None:
@@ -181,7 +203,8 @@ def test_a_perfect_ranking_by_weight_has_psp_and_psndcg_100_at_every_k() -> None
 
 
 def test_without_propensities_there_is_no_psp() -> None:
-    assert list(metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(2,))) == ["P@2", "nDCG@2", "R@2", "C@2"]
+    found = metrics_of(top_of(RANKED, 3), csr_of_lists(TRUTH, 5), ks=(2,))
+    assert list(found) == ["P@2", "nDCG@2", "R@2", "C@2", "macroP@2", "macroF1@2", "microF1@2"]
 
 
 @pytest.mark.parametrize("step", [1, 2, 7])
@@ -232,7 +255,7 @@ def test_28000_rows_with_everything_take_less_than_3_seconds(capsys: pytest.Capt
     seconds = time.perf_counter() - start
     with capsys.disabled():
         print(f"\n28,000 rows x top 100, 53,000 labels, {len(each)} metrics, bins, by document: {seconds:.2f} s")
-    assert len(each) == len(ks) * 6
+    assert len(each) == len(ks) * 9
     assert len(bins) == len(ks) * 2
     assert seconds < 3
 

@@ -16,7 +16,7 @@ from longtail.errors import LongtailError
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.propensity import inverse_propensity
-from longtail.metrics.ranking import metrics_of
+from longtail.metrics.ranking import METRICS, metrics_of
 from longtail.metrics.summary import Evaluation, Ranked, bin_table, measure
 from longtail.topk import TopK
 
@@ -62,7 +62,8 @@ def test_json_has_the_documented_form(report: Evaluation) -> None:
     assert [content[key] for key in ("n", "A", "B", "N")] == [60, 0.55, 1.5, 67_087]
     assert list(content["kinds"]) == ["fused", "encoder", "classifier"]
     names = [f"{name}@{k}" for name in ("P", "nDCG", "PSP", "PSnDCG", "R", "C") for k in (1, 3, 5)]
-    assert list(content["kinds"]["fused"]) == names
+    macro = [f"{name}@{k}" for name in ("macroP", "macroF1", "microF1") for k in (1, 3, 5)]
+    assert list(content["kinds"]["fused"]) == names + macro
     low, high = content["intervals"]["encoder"]["PSP@3"]
     assert low < content["kinds"]["encoder"]["PSP@3"] < high
 
@@ -71,7 +72,7 @@ def test_json_without_intervals_and_constants() -> None:
     content = measure(ranked(), TRUTH, TRAIN, None, headline="encoder", ks=(2,)).as_dict()
     assert list(content) == ["n", "A", "B", "N", "kinds"]
     assert content["A"] is None
-    assert list(content["kinds"]["encoder"]) == ["P@2", "nDCG@2", "R@2", "C@2"]
+    assert list(content["kinds"]["encoder"]) == ["P@2", "nDCG@2", "R@2", "C@2", "macroP@2", "macroF1@2", "microF1@2"]
 
 
 def test_printed_without_a_console_it_is_the_table(report: Evaluation) -> None:
@@ -82,12 +83,14 @@ def test_printed_without_a_console_it_is_the_table(report: Evaluation) -> None:
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_every_value_its_interval_and_the_constants_are_printed(report: Evaluation, width: int) -> None:
-    lines = printed(report, width).splitlines()
+    lines, asked = printed(report, width).splitlines(), printed(report.macro(), width).splitlines()
     for name in report.kinds["fused"]:
-        line = next(line for line in lines if line.split()[:1] == [name])
+        table, other = (asked, lines) if METRICS[name.partition("@")[0]].macro else (lines, asked)
+        line = next(line for line in table if line.split()[:1] == [name])
         assert line.count("±") == 3
         assert all(f"{report.kinds[kind][name]:.2f}" in line for kind in KINDS)
         assert (CONSTANTS in line) == name.startswith("PS")
+        assert not any(line.split()[:1] == [name] for line in other), "what is asked for is not printed unasked"
     assert lines[1].split() == ["encoder", "classifier", "fused", "*"]
     assert "…" not in "".join(lines)
 
@@ -96,7 +99,12 @@ def test_intervals_give_way_on_a_narrow_terminal(report: Evaluation) -> None:
     text = printed(report, 62)
     assert "±" not in text
     assert "wider terminal" in text
-    assert all(f"{value:.2f}" in text for metrics in report.kinds.values() for value in metrics.values())
+    assert all(
+        f"{of[name]:.2f}" in text
+        for of in report.kinds.values()
+        for name in of
+        if not METRICS[name.partition("@")[0]].macro
+    )
     assert "95 %" not in printed(replace(report, intervals={}), 62)
 
 

@@ -10,6 +10,7 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
+from longtail.metrics.reliability import calibration_errors
 from longtail.model import load
 from longtail.testing.planted import planted
 
@@ -43,8 +44,25 @@ def test_it_prints_as_a_table_and_converts_to_json(found):
     line = next(line for line in text.splitlines() if line.split()[:1] == ["P@1"])
     assert [f"{found.kinds[kind]['P@1']:.2f}" for kind in found.kinds] == line.split()[1:4]
     content = found.as_dict()
-    assert list(content) == ["n", "A", "B", "N", "kinds"]
+    assert list(content) == ["n", "A", "B", "N", "kinds", "reliability"]
     assert (content["n"], content["N"], content["kinds"]) == (50, 400, dict(found.kinds))
+    assert list(content["reliability"]) == ["fused", "encoder", "classifier"]
+
+
+def test_reliability_is_that_of_the_probabilities_that_predict_says(found, trained, dataset):
+    model, test = load(trained, device="cpu"), dataset.test
+    for kind in model.kinds:
+        top = model.rank(test.documents, 10, kind=kind, exclude=test.filtered)
+        expected = calibration_errors(top, model.probabilities(top, kind), test.targets)
+        assert found.reliability[kind] == expected
+    lines = {line.split()[0]: line.split()[1:] for line in str(found).splitlines() if line.strip()}
+    for name in ("ECE@1", "ECE@5"):
+        assert lines[name] == [f"{found.reliability[kind][name]:.2f}" for kind in found.kinds]
+    without = longtail.evaluate(model.calibrated_by({}), dataset)
+    assert "ECE" not in str(without)
+    assert "reliability" not in without.as_dict()
+    some = longtail.evaluate(model.calibrated_by({"fused": model.calibrations["fused"]}), dataset)
+    assert next(line.split() for line in str(some).splitlines() if "ECE@1" in line)[1:] == lines["ECE@1"][2:]
 
 
 def test_a_model_a_folder_a_data_set_and_a_split_say_the_same(found, trained, dataset, tmp_path):

@@ -191,8 +191,10 @@ def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
         after = loaded.rank(data.dataset.test.documents, 5, kind=kind)
         assert (before.ids == after.ids).all()
         assert (before.scores == after.scores).all()
+        assert (bundle.probabilities(before, kind) == loaded.probabilities(after, kind)).all()
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
         "bundle.json",
+        "calibration.safetensors",
         "encoder",
         *(["heads.safetensors"] if recipe == "unidec" else []),
         "labels.jsonl",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 
 import pytest
 
 from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.model import load
-from longtail.model.evaluation import rank_test
+from longtail.model.evaluation import evaluate, rank_test
 from longtail.report.commands import command_of, defaults_of, flags_of, given_arguments
 from longtail.report.compose import report_of_run
 from longtail.stages.make_ensemble import ensemble
@@ -57,6 +58,21 @@ def test_the_report_of_a_recipe_has_the_arguments_that_were_given(folder):
     assert given == {f"--{name.replace('_', '-')}": str(value) for name, value in wanted.items()} | {
         "--fields": "title,content"
     }
+
+
+def test_the_report_draws_how_reliable_probabilities_are(folder):
+    page = page_of(folder, "unidec")
+    section = page.partition('<h2 id="probabilities">')[2].partition("</section>")[0]
+    assert section.count('<polyline class="curve"') == 4, "a curve a score kind"
+    dataset, model = Dataset.read(folder / "data"), load(folder / "unidec", device="cpu")
+    found = evaluate(model, dataset)
+    for kind, errors in found.reliability.items():
+        assert f"{kind} <b>ECE@5 {errors['ECE@5']:.2f}</b>" in section
+    labels = [int(count.replace(",", "")) for count in re.findall(r"encoder: [\d.]+ % of ([\d,]+) labels", section)]
+    assert sum(labels) == 5 * len(dataset.test)
+    ranked = rank_test(model.calibrated_by({}), dataset.test)
+    without = report_of_run(folder / "unidec", dataset, ranked, data=folder / "data")
+    assert '<h2 id="probabilities">' not in without
 
 
 def test_arguments_that_a_recipe_has_by_now_or_no_longer_has_are_told_apart(folder):

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from longtail.data.sparse import csr_of_lists
+from longtail.search import fusion as module
 from longtail.search.fusion import Candidates, Fusion, learn_fusion
-from longtail.topk import FloatArray, IntArray, TopK, rank
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 
 def unit(*shape: int, seed: int) -> FloatArray:
@@ -229,3 +230,88 @@ def test_nothing_to_learn_from_leaves_the_encoder(n: int) -> None:
         truth[:] = True
     learned = learn_fusion(Candidates(ids, scores, truth), np.array([0, 1, 2]))
     np.testing.assert_array_equal(learned.weights, [[1, 0, 0], [0, 0, 0], [0, 0, 0]])
+
+
+N_OF = np.repeat([1000, 0, 30], [2, 2, 60])  # training points: of two frequent labels, two unseen ones, many others
+
+
+def divided(seed: int, n: int = 600) -> Candidates:
+    """Documents with a true label of each kind: the frequent one shows best; each of the others is rarely true."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(n):
+        groups = [rng.permutation([0, 1]), rng.permutation([2, 3]), 4 + rng.permutation(60)[:6]]
+        labels = np.concatenate(groups)
+        truth = np.concatenate([np.arange(len(group)) == 0 for group in groups])
+        shows = np.repeat([3.0, 1.2, 1.2], [2, 2, 6])
+        order = np.argsort(labels)
+        scores = shows * truth + rng.normal(size=(2, 10))
+        rows.append((labels[order], 0.1 * scores[:, order], truth[order]))
+    ids, scores, truth = (np.stack(part) for part in zip(*rows, strict=True))
+    return Candidates(ids, scores.transpose(1, 0, 2).astype(np.float32), truth)
+
+
+def worths(candidates: Candidates) -> dict[str, Float64Array | None]:
+    counts = np.bincount(candidates.ids[candidates.truth], minlength=len(N_OF))
+    return {"precision": None, "tail": 1 + 20 * (N_OF + 1.5) ** -0.55, "coverage": 1 / np.maximum(counts, 1)}
+
+
+def share_found(fusion: Fusion, candidates: Candidates, worth: Float64Array | None) -> float:
+    """What the hits among the first 1, 3 and 5 are worth, of what is possible, with loops."""
+    worth = np.ones(len(N_OF)) if worth is None else worth
+    top, shares = rank(candidates.ids, fusion(candidates), 5).ids, []
+    for k in (1, 3, 5):
+        gained = possible = 0.0
+        for i, row in enumerate(candidates.ids):
+            true = row[candidates.truth[i]]
+            gained += sum(worth[label] for label in top[i, :k] if label in true)
+            possible += sum(sorted((worth[label] for label in true), reverse=True)[:k])
+        shares.append(gained / possible)
+    return float(np.mean(shares))
+
+
+def test_each_preference_is_best_at_what_it_prefers() -> None:
+    candidates, others = divided(0), divided(1)
+    known = worths(candidates)
+    fusions = {name: learn_fusion(candidates, N_OF, worth) for name, worth in known.items()}
+    for name, worth in known.items():
+        found = {other: share_found(fusion, others, worth) for other, fusion in fusions.items()}
+        assert max(found, key=lambda other: found[other]) == name, found
+        assert sorted(found.values())[-2] < found[name] - 0.01, found
+
+
+def test_the_gain_of_a_preference_is_what_loops_find() -> None:
+    candidates = divided(2, 40)
+    for worth in worths(candidates).values():
+        fusion = learn_fusion(candidates, N_OF, worth)
+        if worth is None:  # where k divides, whatever is possible
+            expected = np.mean([precision(fusion(candidates), candidates, k) for k in (1, 3, 5)])
+        else:
+            expected = share_found(fusion, candidates, worth)
+        assert module._gain(fusion(candidates), candidates, worth) == pytest.approx(expected)
+
+
+def test_what_is_learned_with_a_worth_has_the_least_weighted_cross_entropy() -> None:
+    candidates, worth = divided(0, 150), np.random.default_rng(3).uniform(0.5, 5, len(N_OF))
+    candidates.truth[::5] = False
+    fitted = module._fit(candidates, N_OF, worth)
+    weights = torch.from_numpy(fitted.weights).requires_grad_()
+    losses, share = [], 0.0
+    for i, (ids, truth) in enumerate(zip(candidates.ids, candidates.truth, strict=True)):
+        if truth.any():
+            f = torch.from_numpy(N_OF[ids]).double()
+            *parts, c = weights @ torch.stack([torch.ones_like(f), f.log1p(), (f == 0).double()])
+            scores = torch.from_numpy(candidates.scores[:, i]).double()
+            log_chances = (sum(a * s for a, s in zip(parts, scores, strict=True)) + c).log_softmax(0)
+            of = torch.from_numpy(worth[ids[truth]]) / truth.sum()
+            losses.append(-(of * log_chances[torch.from_numpy(truth)]).sum())
+            share += float(of.sum())
+    total = sum(losses) * len(losses) / share / len(candidates.ids) + 1e-6 * weights.square().sum()
+    (gradient,) = torch.autograd.grad(total, weights)
+    assert gradient.abs().max() < 2e-6
+
+
+def test_the_same_worth_for_all_is_what_is_learned_without() -> None:
+    candidates = divided(0, 150)
+    one, other = (module._fit(candidates, N_OF, worth) for worth in (None, np.full(len(N_OF), 7.0)))
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-4, atol=1e-4)

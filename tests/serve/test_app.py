@@ -217,7 +217,7 @@ def test_a_fault_of_ours_is_an_error_without_a_traceback(client, monkeypatch, ca
         ("answers._together", "/v1/predict", {"texts": ["a"]}),
         ("service.LabelSet.refresh", "/v1/predict", {"texts": ["a"]}),
         ("service.LabelSet.add", "/v1/labels", {"uid": "a", "text": "a"}),
-        ("app._ranking", "/v1/predict", {"texts": ["a"]}),
+        ("answers.Ranked.as_dict", "/v1/predict", {"texts": ["a"]}),
     ],
 )
 def test_too_little_memory_is_an_answer_of_its_own(client, bearer, monkeypatch, caplog, error, place, path, body):

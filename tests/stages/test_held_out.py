@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from longtail import Dataset, recipes
+from longtail.data.dataset import Propensity
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.stages.held_out import fuse
+from longtail.errors import BadInput
+from longtail.metrics.propensity import inverse_propensity
+from longtail.stages.held_out import FusionOptions, fuse, hold_out, worth_of
+from longtail.testing.planted import planted
 from longtail.topk import FloatArray
 from longtail.train.run import Run
 
@@ -38,10 +43,39 @@ def test_a_fusion_is_not_led_astray_by_labels_that_no_scorer_finds() -> None:
     model = replace(model, labels=labels, vectors={"encoder": z, "classifier": w}, ids=np.arange(len(z)))
     truth = csr_of_lists([[seen], *([i, i + n] for i in range(1, n))], len(z))
     train = Split(texts.take(np.arange(5)), csr_of_lists([np.flatnonzero(frequency)] * 5, len(z)))
-    fused = fuse(Run(), model, Split(texts, truth), train, memory=False)
+    fused = fuse(Run(), model, Split(texts, truth), train, FusionOptions(memory=False))
 
     def right(kind: str) -> int:
         first = fused.search(fused.encode(texts), 1, kind=kind).ids[:, 0]
         return int(np.asarray(truth[np.arange(n), first]).sum())
 
     assert right("fused") >= right("encoder") > n / 2
+
+
+def test_what_a_hit_is_worth_by_hand() -> None:
+    validation = csr_of_lists([[0, 1], [0], [0, 2]], 4)
+    targets = csr_of_lists([[0]] * 5 + [[1]], 4)
+    assert worth_of("precision", validation, targets, None) is None
+    coverage = worth_of("coverage", validation, targets, None)
+    np.testing.assert_allclose(coverage, [1 / 3, 1, 1, 1])
+    for constants, A, B in ((Propensity(0.6, 2.6), 0.6, 2.6), (None, 0.55, 1.5)):
+        np.testing.assert_array_equal(
+            worth_of("tail", validation, targets, constants), inverse_propensity(targets, A, B)
+        )
+
+
+def test_a_recipe_fuses_by_what_is_preferred() -> None:
+    """Training is the same, and the fusion is that which is learned with the preference."""
+    data = planted(0, documents=400, test_documents=16, labels=64).dataset
+    small = {"width": 8, "epochs": 1, "validation": 0.2, "device": "cpu"}
+    plain = recipes.unidec(data, **small)
+    (rest, held_out), differs = hold_out(data, 0.2, 0), []
+    for prefer in ("tail", "coverage"):
+        trained = recipes.unidec(data, prefer=prefer, **small)
+        np.testing.assert_array_equal(trained.vectors["classifier"], plain.vectors["classifier"])
+        expected = fuse(Run(), plain, held_out, rest.train, FusionOptions(prefer=prefer), propensity=data.propensity)
+        np.testing.assert_array_equal(trained.fusion.weights, expected.fusion.weights)
+        differs.append(not np.array_equal(trained.fusion.weights, plain.fusion.weights))
+    assert any(differs)
+    with pytest.raises(BadInput, match="prefer: expected one of precision, tail, coverage, found head"):
+        recipes.unidec(data, prefer="head", **small)

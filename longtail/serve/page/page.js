@@ -2,7 +2,7 @@
 
 const PAUSE = 150; // milliseconds without a key before the server is asked
 const at = (id) => document.getElementById(id);
-const state = { asked: 0, looked: 0, kind: null };
+const state = { asked: 0, looked: 0, kind: null, probable: [] };
 
 function make(tag, content, about = {}) {
   const svg = ["svg", "rect", "line", "text", "polyline", "title"].includes(tag);
@@ -42,7 +42,7 @@ async function predict() {
   if (!text) { at("results").replaceChildren(); say("status", ""); return; }
   const start = performance.now();
   try {
-    const body = await ask("POST", "v1/predict", { texts: [text], k: Number(at("k").value), kind: state.kind });
+    const body = await ask("POST", "v1/predict", { texts: [text], k: Number(at("k").value), kind: state.kind, probabilities: state.probable.includes(state.kind) });
     if (number !== state.asked) return; // a newer text was asked for meanwhile
     const labels = body.results[0].labels;
     showResults(text, body.kind, labels);
@@ -58,7 +58,8 @@ function showResults(text, kind, labels) {
   at("results").replaceChildren(...labels.map((label) => {
     const width = Math.max(0, (label.score - low) / (high - low));
     const bar = make("svg", make("rect", [], { width: `${(100 * width).toFixed(1)}%`, height: "100%" }), { "aria-hidden": "true" });
-    const score = make("span", label.score.toFixed(3), { class: "score" });
+    const chance = label.probability === undefined ? "" : ` · ${Math.round(100 * label.probability)} %`;
+    const score = make("span", label.score.toFixed(3) + chance, { class: "score" });
     const button = make("button", [bar, make("span", label.text), score], { class: "label", type: "button", "aria-expanded": "false", title: label.uid });
     const item = make("li", button);
     button.addEventListener("click", () => explain(item, button, text, kind, label.uid));
@@ -139,6 +140,7 @@ async function card() {
   const number = (value) => value.toLocaleString("en");
   const { labels, settings, index } = model;
   say("summary", `${model.recipe} · ${number(labels.all)} labels`);
+  state.probable = model.probabilities;
   if (!state.kind) showKinds(model.kinds);
   at("changes").hidden = !model.changes;
   at("no-changes").hidden = model.changes;

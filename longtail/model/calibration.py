@@ -1,0 +1,253 @@
+"""How probable it is that a label with some score is right: learned on documents that no stage was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+
+from longtail.data.sparse import CSR, holds
+from longtail.errors import BadInput
+from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
+
+DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
+_DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
+_FIRST, _GROWTH = 20, 1.1  # pairs of the group with the highest scores; how much larger each next one is
+_GRID = np.arange(1, 200) / 200  # thresholds
+_FEWEST = 20  # pairs above a threshold for its precision to mean something
+
+
+class Kept(NamedTuple):
+    """What a threshold kept on held-out documents.
+
+    Attributes:
+        threshold: least probability of a label that is given.
+        precision: the share of the given labels that were right, over all documents (micro-averaged).
+        recall: the share of the true labels that were given.
+    """
+
+    threshold: float
+    precision: float
+    recall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The probabilities of one score kind.
+
+    A label with f training points and score s, of a document whose best label has score t, has the logit
+    a s + b t + c, where each of a, b and c is linear in (1, ln(1 + f), [f = 0]), as the weights of a fusion are. Then a
+    curve makes a probability of it: the logistic one (Platt, 1999), or, where that was worse on held-out documents, one
+    of isotonic regression. For one document and one f, a higher score is never less probable.
+
+    Attributes:
+        weights: (3, 3) float64, rows a, b, c over (1, ln(1 + f), [f = 0]).
+        logits: (G,) float64, ascending, where the curve of isotonic regression is known; none for the logistic curve.
+        chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
+        kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
+            not learned on (two-fold cross-fitting over the held-out documents).
+    """
+
+    weights: Float64Array
+    logits: Float64Array
+    chances: Float64Array
+    kept: Float64Array
+
+    def __call__(self, scores: FloatArray, best: FloatArray, frequency: IntArray) -> FloatArray:
+        """Probabilities of ranked labels, (n, K); 0 where there is none.
+
+        Args:
+            scores: (n, K) by the score kind; -inf where there is no label.
+            best: (n,) the highest score that any label has for each document.
+            frequency: (n, K) training points of the labels.
+        """
+        there = np.isfinite(scores)
+        inputs = np.where(there, scores, 0), np.where(there, best[:, None], 0), np.ones(scores.shape)
+        a, b, c = np.tensordot(self.weights, _features(frequency), 1)
+        logits = np.maximum(a, 0) * inputs[0] + b * inputs[1] + c * inputs[2]
+        chances = np.interp(logits, self.logits, self.chances) if len(self.logits) else _logistic(logits)
+        return np.where(there, chances, 0).astype(np.float32)
+
+    def at_precision(self, precision: float) -> Kept:
+        """The lowest threshold that kept a precision on held-out documents.
+
+        Args:
+            precision: above 0, and at most 1.
+
+        Raises:
+            BadInput: it is out of range, or no threshold kept it.
+        """
+        if not 0 < precision <= 1:  # nor is NaN
+            problem = f"expected a number above 0 and at most 1, found {precision:g}"
+            raise BadInput("precision", problem, remedy="give for example 0.9")
+        reached = np.flatnonzero(self.kept[1] >= precision)
+        if not len(reached):
+            most = self.kept[1].max(initial=0)
+            problem = f"expected what a threshold kept on held-out documents, {most:.3f} at most, found {precision:g}"
+            raise BadInput("precision", problem, remedy="ask for less, or give a threshold")
+        return Kept(*self.kept[:, reached[0]].tolist())
+
+
+def must_be_threshold(threshold: float) -> None:
+    """Refuse what is no probability.
+
+    Raises:
+        BadInput: it is NaN, below 0 or above 1.
+    """
+    if not 0 <= threshold <= 1:
+        problem = f"expected a probability from 0 to 1, found {threshold:g}"
+        raise BadInput("threshold", problem, remedy="give for example 0.5")
+
+
+def at_most(k: int | None, threshold: float | None) -> int:
+    """Labels of a text, k; where it is left out, those that people look at, or those that a threshold chooses among."""
+    return k if k is not None else 5 if threshold is None else DEPTH
+
+
+def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration | None:
+    """Learn the probabilities of a score kind on documents that it was not trained on.
+
+    Logistic regression on the pairs of documents and labels, and isotonic regression on its logits if that has the
+    lower log loss in two-fold cross-fitting.
+
+    Args:
+        top: (n, K) ranked labels of n held-out documents, of which the first `DEPTH` count.
+        truth: (n, L) their relevant labels.
+        frequency: (L,) int64 training points of each label.
+
+    Returns:
+        None where there is nothing to learn from: a half of the documents has no label that was found, or no other.
+    """
+    pairs = _Pairs.of(top.first(DEPTH), truth, frequency)
+    halves = pairs.fold(0), pairs.fold(1)
+    if not all(half.truth.any() and not half.truth.all() for half in halves):
+        return None
+    both = (halves, halves[::-1])
+    crossed = [[_learned(one, isotonic=curve)(*other.asked)[:, 0] for one, other in both] for curve in (False, True)]
+    right = np.concatenate([other.truth for _, other in both])
+    logistic, isotonic = (np.concatenate(parts) for parts in crossed)
+    better = _log_loss(isotonic, right) < _log_loss(logistic, right)
+    made = _learned(pairs, isotonic=better)
+    kept = _kept(isotonic if better else logistic, right, int(np.count_nonzero(truth.data > 0)))
+    return Calibration(made.weights, made.logits, made.chances, kept)
+
+
+def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
+    """Calibrations by score kind, as arrays by name."""
+    parts = fields(Calibration)
+    return {f"{kind}.{part.name}": getattr(one, part.name) for kind, one in calibrations.items() for part in parts}
+
+
+def calibrations_of(arrays: Mapping[str, AnyArray]) -> dict[str, Calibration]:
+    """The calibrations that `arrays_of` made arrays of."""
+    kinds = dict.fromkeys(name.rpartition(".")[0] for name in arrays)
+    return {kind: Calibration(*(arrays[f"{kind}.{part.name}"] for part in fields(Calibration))) for kind in kinds}
+
+
+class _Pairs(NamedTuple):
+    """E pairs of a document and a label that was ranked for it, (E,) each."""
+
+    documents: IntArray
+    scores: FloatArray
+    best: FloatArray
+    frequency: IntArray
+    truth: BoolArray
+
+    @classmethod
+    def of(cls, top: TopK, truth: CSR, frequency: IntArray) -> _Pairs:
+        there = top.ids >= 0
+        documents = there.nonzero()[0]
+        labels, best = top.ids[there], top.scores[documents, 0]
+        return cls(documents, top.scores[there], best, frequency[labels], holds(truth, top.ids)[there])
+
+    def fold(self, i: int) -> _Pairs:
+        """Those of every second document, from document ``i`` on."""
+        chosen = self.documents % 2 == i
+        return _Pairs(*(values[chosen] for values in self))
+
+    @property
+    def asked(self) -> tuple[FloatArray, FloatArray, IntArray]:
+        """What a calibration is asked, a document with one label for each pair."""
+        return self.scores[:, None], self.best, self.frequency[:, None]
+
+
+def _features(frequency: IntArray) -> Float64Array:
+    """(3, ...) what the weights depend on: 1, ln(1 + f), [f = 0]."""
+    return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
+
+
+def _logistic(logits: Float64Array) -> Float64Array:
+    chances: Float64Array = 0.5 + 0.5 * np.tanh(logits / 2)  # which does not overflow
+    return chances
+
+
+def _learned(pairs: _Pairs, *, isotonic: bool) -> Calibration:
+    """A calibration of some pairs, of which nothing is known yet to be kept."""
+    none = np.zeros(0)
+    made = Calibration(_weights(pairs), none, none, np.zeros((3, 0)))
+    if not isotonic:
+        return made
+    chances = np.clip(made(*pairs.asked)[:, 0].astype(np.float64), 1e-7, 1 - 1e-7)
+    return Calibration(made.weights, *_curve(np.log(chances / (1 - chances)), pairs.truth), made.kept)
+
+
+def _weights(pairs: _Pairs) -> Float64Array:
+    """(3, 3) the weights of logistic regression: with the least log loss, and a little decay."""
+    from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
+
+    inputs = np.stack([pairs.scores, pairs.best, np.ones(len(pairs.truth))])[:, None] * _features(pairs.frequency)
+    inputs = inputs.reshape(9, -1)  # (9, E)
+    constant = 6  # the place of 1 x 1
+    means, spread = inputs.mean(1), inputs.std(1)
+    means[constant], spread[spread < 1e-9] = 0, 1
+    inputs = (inputs - means[:, None]) / spread[:, None]
+    decay = np.where(np.arange(9) == constant, 0, _DECAY)
+
+    def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+        logits = weights @ inputs
+        value = np.logaddexp(0, logits).sum() - logits[pairs.truth].sum() + (decay * weights) @ weights / 2
+        return float(value), inputs @ (_logistic(logits) - pairs.truth) + decay * weights
+
+    best: Float64Array = minimize(loss, np.zeros(9), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x / spread
+    best[constant] -= best @ means
+    return best.reshape(3, 3)
+
+
+def _curve(logits: Float64Array, truth: BoolArray) -> tuple[Float64Array, Float64Array]:
+    """Isotonic regression (Zadrozny and Elkan, 2002, section 3.2) over groups of pairs: (G,) logits and probabilities.
+
+    The groups are small where logits are high, since few pairs are right, and what is right is there.
+    """
+    from scipy.optimize import isotonic_regression  # noqa: PLC0415  (as above)
+
+    group = _groups(logits)  # (E,)
+    count = np.bincount(group)
+    shares = (np.bincount(group, truth) + 0.5) / (count + 1)  # never 0 or 1
+    return np.bincount(group, logits) / count, isotonic_regression(shares, weights=count.astype(np.float64)).x
+
+
+def _groups(values: Float64Array) -> IntArray:
+    """(E,) the group of each value, lowest first: `_FIRST` of the highest, and more the lower they are; ties share."""
+    ascending, taken = np.sort(values), 0
+    ends: list[float] = []
+    while taken < len(values):
+        size = int(_FIRST * _GROWTH ** len(ends))
+        ends.append(ascending[len(values) - 1 - taken])
+        taken += size
+    return np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)[1].astype(np.int64)
+
+
+def _log_loss(chances: FloatArray, truth: BoolArray) -> float:
+    wrong = np.where(truth, 1 - chances.astype(np.float64), chances)
+    return -float(np.log1p(-np.minimum(wrong, 1 - 1e-7)).sum())
+
+
+def _kept(chances: FloatArray, right: BoolArray, relevant: int) -> Float64Array:
+    """(3, T) thresholds with the precision and the recall above them, for E probabilities."""
+    order = np.argsort(chances)
+    above = len(order) - np.searchsorted(chances[order], _GRID.astype(np.float32))  # (T,)
+    hits = np.concatenate([[0], np.cumsum(right[order[::-1]])])[above]
+    enough = above >= _FEWEST
+    return np.stack([_GRID, hits / np.maximum(above, 1), hits / max(relevant, 1)])[:, enough]

@@ -1,0 +1,206 @@
+"""Probabilities of scores: learned from planted ones, shown on fresh documents, and naive twins of the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.data.sparse import CSR, csr_of_lists
+from longtail.errors import BadInput
+from longtail.model import calibration as module
+from longtail.model.calibration import (
+    Calibration,
+    arrays_of,
+    at_most,
+    calibrations_of,
+    learn_calibration,
+    must_be_threshold,
+)
+from longtail.topk import Float64Array, IntArray, TopK
+
+FREQUENCY = np.array([0, 0, 1, 2, 5, 10, 40, 100, 300, 1000] * 8)
+L = len(FREQUENCY)
+NONE = np.zeros(0)
+
+
+def logistic(logits: Float64Array) -> Float64Array:
+    return 1 / (1 + np.exp(-logits))
+
+
+def smooth(scores: Float64Array, frequency: IntArray) -> Float64Array:
+    """Probabilities of ranked labels: labels without training points are less probable, and so are rivals of a best."""
+    return logistic(3 * scores - 2 * scores[:, :1] + 0.4 * np.log1p(frequency) - 1.5 * (frequency == 0) - 1)
+
+
+def stepped(scores: Float64Array, frequency: IntArray) -> Float64Array:
+    """As no logistic curve is."""
+    return np.where(scores > 1, 0.5, np.where(scores > 0, 0.45, 0.02))
+
+
+def simulated(chances, n: int, seed: int) -> tuple[TopK, CSR, Float64Array]:
+    """Rankings of 20 labels, their truth, and the planted probabilities."""
+    generator = np.random.default_rng(seed)
+    ids = np.stack([generator.permutation(L)[:20] for _ in range(n)])
+    scores = -np.sort(-generator.normal(size=(n, 20)), axis=1).astype(np.float32)
+    planted = chances(scores.astype(np.float64), FREQUENCY[ids])
+    truth = generator.random((n, 20)) < planted
+    return (
+        TopK(ids, scores),
+        csr_of_lists([np.sort(row[true]) for row, true in zip(ids, truth, strict=True)], L),
+        planted,
+    )
+
+
+def learned(chances, n: int = 2000) -> Calibration:
+    top, truth, _ = simulated(chances, n, 0)
+    found = learn_calibration(top, truth, FREQUENCY)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("chances", "is_logistic"), [(smooth, True), (stepped, False)])
+def test_planted_probabilities_are_found_on_fresh_documents(chances, is_logistic) -> None:
+    calibration = learned(chances)
+    assert (len(calibration.logits) == 0) == is_logistic
+    top, _, planted = simulated(chances, 500, 1)
+    found = calibration(top.scores, top.scores[:, 0], FREQUENCY[top.ids])
+    assert found.dtype == np.float32
+    assert np.abs(found - planted).mean() < 0.025
+    for part in (FREQUENCY[top.ids] == 0, FREQUENCY[top.ids] > 100):
+        assert abs(found[part].mean() - planted[part].mean()) < 0.02
+
+
+@pytest.mark.parametrize("chances", [smooth, stepped])
+def test_a_threshold_keeps_its_precision_on_fresh_documents(chances) -> None:
+    calibration = learned(chances)
+    top, truth, _ = simulated(chances, 2000, 1)
+    found = calibration(top.scores, top.scores[:, 0], FREQUENCY[top.ids])
+    right = np.take_along_axis(truth.toarray() > 0, top.ids, 1)
+    wanted = {smooth: 0.8, stepped: 0.45}[chances]
+    threshold, precision, recall = calibration.at_precision(wanted)
+    chosen = found >= threshold
+    assert precision >= wanted
+    assert right[chosen].mean() == pytest.approx(precision, abs=0.03)
+    assert right[chosen].sum() / truth.nnz == pytest.approx(recall, abs=0.03)
+
+
+@pytest.mark.parametrize("chances", [smooth, stepped])
+def test_a_higher_score_is_never_less_probable(chances) -> None:
+    calibration = learned(chances, 200)
+    scores = np.linspace(5, -5, 200, dtype=np.float32)
+    for frequency in (0, 1, 30, 10_000):
+        row = calibration(scores[None], scores[:1], np.full((1, 200), frequency))[0]
+        assert (np.diff(row) <= 0).all()
+        assert 0 <= row.min() < row.max() <= 1
+
+
+def test_probabilities_by_hand() -> None:
+    """a = 1 + ln(1 + f), b = -1, c = -2 where f = 0; a below 0 is 0."""
+    calibration = Calibration(np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]]), NONE, NONE, np.zeros((3, 0)))
+    scores = np.array([[2, 1, -np.inf], [-np.inf] * 3], np.float32)
+    found = calibration(scores, np.array([2, -np.inf], np.float32), np.array([[0, 3, 0], [0, 0, 0]]))
+    expected = [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2), 0], [0, 0, 0]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    falling = Calibration(np.array([[1.0, -1, 0], [0, 0, 0], [0, 0, 0]]), NONE, NONE, np.zeros((3, 0)))
+    assert falling(scores[:1, :2], scores[0, :1], np.array([[100, 100]])).tolist() == [[0.5, 0.5]]
+    curve = Calibration(falling.weights, np.array([0.0, 2]), np.array([0.1, 0.5]), np.zeros((3, 0)))
+    found = curve(np.array([[9, 1.5, -3]], np.float32), np.array([9], np.float32), np.zeros((1, 3), np.int64))
+    np.testing.assert_allclose(found, [[0.5, 0.4, 0.1]], rtol=1e-6)
+
+
+def test_the_curve_is_that_of_pooled_neighbours_with_loops() -> None:
+    generator = np.random.default_rng(0)
+    logits = generator.normal(size=700).round(1)  # ties
+    truth = generator.random(700) < logistic(logits)
+    places, chances = module._curve(logits, truth)
+    group = module._groups(logits)
+    blocks: list[list[float]] = []  # sum, weight, groups
+    for g in range(group.max() + 1):
+        inside = truth[group == g]
+        blocks.append([(inside.sum() + 0.5) / (len(inside) + 1) * len(inside), len(inside), 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
+            last = blocks.pop()
+            blocks[-1] = [one + other for one, other in zip(blocks[-1], last, strict=True)]
+    naive = [total / weight for total, weight, groups in blocks for _ in range(int(groups))]
+    np.testing.assert_allclose(chances, naive, rtol=1e-12)
+    np.testing.assert_allclose(places, [logits[group == g].mean() for g in range(len(places))])
+
+
+def test_groups_are_small_where_values_are_high_and_ties_share_one() -> None:
+    group = module._groups(np.arange(1000.0))
+    sizes = np.bincount(group)
+    assert sizes[-1] == 20
+    assert (np.diff(group) >= 0).all()
+    assert (np.diff(sizes[1:]) <= 0).all()
+    assert sizes.max() > 60
+    tied = module._groups(np.repeat([2.0, 1.0, 3.0], 30))
+    assert tied.tolist() == [1] * 30 + [0] * 30 + [2] * 30
+
+
+def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
+    top, truth, _ = simulated(smooth, 300, 3)
+    found = learn_calibration(top, truth, FREQUENCY)
+    assert found is not None
+    dense, chances = truth.toarray() > 0, np.zeros(top.ids.shape)
+    for i in (0, 1):
+        one = module._learned(module._Pairs.of(top, truth, FREQUENCY).fold(i), isotonic=len(found.logits) > 0)
+        rest = slice(1 - i, None, 2)
+        chances[rest] = one(top.scores[rest], top.scores[rest, 0], FREQUENCY[top.ids[rest]])
+    for threshold, precision, recall in found.kept.T:
+        hits = given = 0
+        for i, row in enumerate(top.ids):
+            for j, label in enumerate(row):
+                given += chances[i, j] >= np.float32(threshold)
+                hits += chances[i, j] >= np.float32(threshold) and dense[i, label]
+        assert given >= 20
+        assert (precision, recall) == (pytest.approx(hits / given), pytest.approx(hits / truth.nnz))
+
+
+def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
+    kept = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.8, 0.7, 0.9], [0.9, 0.7, 0.6, 0.2]])
+    calibration = Calibration(np.zeros((3, 3)), NONE, NONE, kept)
+    assert calibration.at_precision(0.7) == (0.2, 0.8, 0.7)
+    assert calibration.at_precision(0.9).threshold == 0.4
+    with pytest.raises(BadInput, match=r"precision: expected what a threshold kept on .*, 0\.900 at most, found 0\.95"):
+        calibration.at_precision(0.95)
+    for wrong in (0.0, -1.0, 1.01, float("nan")):
+        with pytest.raises(BadInput, match="above 0 and at most 1"):
+            calibration.at_precision(wrong)
+
+
+@pytest.mark.parametrize("wrong", [-0.01, 1.01, float("nan"), float("inf")])
+def test_a_threshold_that_is_no_probability_is_refused(wrong: float) -> None:
+    with pytest.raises(BadInput, match="threshold: expected a probability from 0 to 1"):
+        must_be_threshold(wrong)
+
+
+def test_how_many_labels_a_text_gets() -> None:
+    assert (at_most(None, None), at_most(None, 0.5), at_most(3, None), at_most(30, 0.5)) == (5, 20, 3, 30)
+
+
+@pytest.mark.parametrize("truth", [[[]] * 6, [[0, 1]] * 6, [[0], []] * 3], ids=["none right", "all right", "half"])
+def test_nothing_is_learned_where_there_is_nothing_to_learn_from(truth) -> None:
+    top = TopK(np.tile([0, 1], (6, 1)), np.tile(np.array([1, 0.5], np.float32), (6, 1)))
+    assert learn_calibration(top, csr_of_lists(truth, 2), np.array([1, 2])) is None
+
+
+def test_a_few_documents_that_a_score_tells_apart_give_finite_weights() -> None:
+    """Without decay they would grow without end; empty places are no pairs."""
+    ids = np.tile([0, 1, -1], (4, 1))
+    top = TopK(ids, np.tile(np.array([1, 0.5, -np.inf], np.float32), (4, 1)))
+    found = learn_calibration(top, csr_of_lists([[0]] * 4, 2), np.array([1, 1]))
+    assert found is not None
+    assert np.isfinite(found.weights).all()
+    row = found(top.scores[:1], top.scores[:1, 0], np.ones((1, 3), np.int64))[0]
+    assert row[0] > 0.8
+    assert row[1] < 0.2
+    assert row[2] == 0
+    assert found.kept.shape == (3, 0)
+
+
+def test_arrays_and_back() -> None:
+    one = learned(stepped, 200)
+    back = calibrations_of(arrays_of({"first-encoder": one, "fused": one}))
+    assert list(back) == ["first-encoder", "fused"]
+    for name in ("weights", "logits", "chances", "kept"):
+        np.testing.assert_array_equal(getattr(back["fused"], name), getattr(one, name))
