@@ -25,8 +25,8 @@ def ensemble(
     """Rank by two trained runs at once.
 
     Both models stay as they are. A fusion of all their scores is learned as that of one run is
-    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out; an ensemble may be a member
-    of another.
+    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out, and so is a memory, where one
+    of them was trained with it; an ensemble may be a member of another.
 
     Args:
         dataset: that both were trained on; the test split is not read.
@@ -60,7 +60,8 @@ def ensemble(
         run.progress.claim()
         both = Ensemble(members[0], members[1])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        return finish(run, fuse(run, both, held_out, rest.train, FusionOptions()))
+        memory = any(settings_of(Path(folder))["arguments"].get("memory", True) for folder in asked.values())
+        return finish(run, fuse(run, both, held_out, rest.train, FusionOptions(memory=memory)))
 
 
 def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:

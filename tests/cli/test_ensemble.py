@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-QUICK = ("--epochs", 2, "--batch", 64, "--width", 16, "--warmup", 10, "--validation", 0.2)
+QUICK = ("--epochs", 2, "--batch", 64, "--width", 16, "--warmup", 10, "--validation", 0.2, "--no-memory")
 
 
 @pytest.fixture(scope="module")

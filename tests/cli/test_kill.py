@@ -14,7 +14,11 @@ from safetensors.numpy import load_file
 EPOCHS = 20
 OPTIONS = ("--epochs", EPOCHS, "--batch", 64, "--width", 32, "--warmup", 10)
 OPTIONS += ("--device", "cpu", "--checkpoint-every", 0.05)
-STAGES = {"ngame": ("encoder", "classifiers"), "unidec": ("joint",), "oak": ("encoder", "classifiers")}
+STAGES = {
+    "ngame": ("encoder", "classifiers"),
+    "unidec": ("joint",),
+    "oak": ("encoder", "classifiers", "plain-classifier"),
+}
 MORE = {
     "ngame": ("--classifier-epochs", EPOCHS),
     "unidec": (),

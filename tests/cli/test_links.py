@@ -77,7 +77,7 @@ def test_true_links_take_the_place_of_predicted_ones(trained, split, longtail, t
         assert status == 0, errors
         assert "product" in output
         found[name] = json.loads((tmp_path / name).read_text())["kinds"]
-    assert list(found["true"]) == ["fused", "plain", "encoder", "classifier", "product"]
+    assert list(found["true"]) == ["fused", "plain", "encoder", "plain-classifier", "classifier", "product"]
     assert found["true"]["plain"] == found["predicted"]["plain"]
     assert found["true"]["encoder"]["P@1"] > found["predicted"]["encoder"]["P@1"]  # documents of common words alone
 

@@ -9,6 +9,7 @@ from longtail import Dataset, load, recipes
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.search.memory import keys_of
+from longtail.stages.make_ensemble import ensemble
 
 FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
 SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "warmup": 10, "device": "cpu"}
@@ -70,6 +71,17 @@ def test_a_refit_remembers_with_its_own_encoder(trained):
     np.testing.assert_allclose(
         refit.memory.keys.vectors, keys_of(refit.encode(data.train.documents), refit.key_columns), rtol=0, atol=1e-6
     )
+
+
+def test_an_ensemble_has_one_memory_of_its_own(trained, tmp_path):
+    data, titles, folder, _ = trained
+    recipes.ngame(data, out=tmp_path / "ngame", classifier_epochs=1, memory=False, **SMALL)
+    both = ensemble(data, folder, tmp_path / "ngame", out=tmp_path / "both", device="cpu")
+    assert both.kinds == ("first", "second", "fused", "memory")
+    assert at_5(data, both, "memory") > at_5(data, both, "fused") + 20
+    assert both.first.memory is both.second.memory is None
+    opened = load(tmp_path / "both", device="cpu")
+    np.testing.assert_array_equal(opened.predict(titles[:9]).ids, both.predict(titles[:9]).ids)
 
 
 def test_a_new_example_is_remembered_at_once(trained, tmp_path):
