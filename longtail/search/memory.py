@@ -162,9 +162,12 @@ class Remembering:
     columns: slice | IntArray
     labels: int
 
-    def votes(self, queries: FloatArray) -> CSR:
-        """(n, L) s of each of n texts and each label, weighted; where it is 0, nothing is stored."""
-        found = [part.memory.keys.nearest(queries) for part in self.parts]
+    def neighbours(self, queries: FloatArray) -> list[TopK]:
+        """The nearest documents of each part to (n, W) keys."""
+        return [part.memory.keys.nearest(queries) for part in self.parts]
+
+    def votes(self, found: Sequence[TopK]) -> CSR:
+        """(n, L) s of n texts and all labels, weighted, by the `neighbours` of the texts; stored where it is not 0."""
         weights = _softmax(np.concatenate([top.scores for top in found], axis=1))  # (n, parts * K)
         ends = np.cumsum([0, *(top.k for top in found)])
         rows, columns, values = [], [], []
@@ -179,7 +182,7 @@ class Remembering:
             columns.append(places[kept])
             values.append((voted.data * part.shares[voted.indices])[kept])
         pairs = np.concatenate(rows), np.concatenate(columns)
-        return csr(*pairs, (len(queries), self.labels), np.concatenate(values))
+        return csr(*pairs, (len(weights), self.labels), np.concatenate(values))
 
     def rescored(
         self,
@@ -198,11 +201,11 @@ class Remembering:
             k: labels a text.
             exclude: (n, L) pairs that must not be ranked.
         """
-        queries = keys_of(vectors, self.columns)
+        near = self.neighbours(keys_of(vectors, self.columns))  # at once, so that keys are read once
         found = [TopK(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))]
         for at in range(0, len(vectors), _BLOCK):
             block = slice(at, at + _BLOCK)
-            votes = self.votes(queries[block])
+            votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near])
             further = most_of(votes, RECALLED, exclude=None if exclude is None else exclude[block])  # (B, R)
             further[(further[:, :, None] == top.ids[block, None, :]).any(2)] = -1
             there = further >= 0

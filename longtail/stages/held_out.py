@@ -184,7 +184,8 @@ def _remembering(model: AnyModel, learning: _Learning, train: Split, worth: Floa
     plain = np.zeros((len(fusion.weights) + 1, 3))
     plain[-2, 0] = 1
     memory = remember(model, train.documents, train.targets, plain)
-    votes = remembering(model, memory).votes(keys_of(learning.vectors, model.key_columns))
+    asked = remembering(model, memory)
+    votes = asked.votes(asked.neighbours(keys_of(learning.vectors, model.key_columns)))
     most = most_of(votes, _CANDIDATES, exclude=learning.held_out.filtered)
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
 

@@ -48,13 +48,17 @@ def remembering(memory: Memory, frequency: IntArray) -> Remembering:
     return Remembering([Part(memory, memory.shares(frequency))], slice(0, 6), memory.labels.shape[1])
 
 
+def voted(remembering: Remembering, queries: FloatArray) -> CSR:
+    return remembering.votes(remembering.neighbours(queries))
+
+
 def test_votes_of_two_documents_by_hand() -> None:
     keys = np.array([[1, 0], [0, 1]], np.float32)
     memory = Memory(Keys(keys, CPU), csr_of_lists([[0, 2], [2]], 3), WEIGHTS)
     query = np.array([[0.8, 0.6]], np.float32)
     p = 1 / (1 + np.exp(-0.2 / module.TEMPERATURE))  # of the first: cosines are 0.8 and 0.6
     part = Part(memory, np.array([2, 3, 10], np.float32))
-    votes = Remembering([part], slice(0, 2), 3).votes(query).toarray()
+    votes = voted(Remembering([part], slice(0, 2), 3), query).toarray()
     np.testing.assert_allclose(votes, [[2 * p, 0, 10]], rtol=1e-5)
 
 
@@ -94,14 +98,14 @@ def test_parts_vote_as_one_memory_and_hidden_labels_get_no_vote() -> None:
         return np.where(places == hidden, -1, places - (places > hidden))
 
     parts = [Part(first, shares[:20], shown), Part(second, shares[20:], lambda places: places + 19)]
-    votes = Remembering(parts, slice(0, 6), 34).votes(queries).toarray()
+    votes = voted(Remembering(parts, slice(0, 6), 34), queries).toarray()
     expected = np.delete(naive_votes(queries, whole, shares), hidden, axis=1)
     np.testing.assert_allclose(votes, expected, atol=1e-5)
 
 
 def test_a_memory_without_documents_says_nothing() -> None:
     empty = made().of_examples([np.zeros((0, 6), np.float32)] * 4)
-    assert remembering(empty, np.zeros(4, np.int64)).votes(unit(3, 6, seed=0)).nnz == 0
+    assert voted(remembering(empty, np.zeros(4, np.int64)), unit(3, 6, seed=0)).nnz == 0
 
 
 def test_examples_of_new_labels_are_documents_of_theirs() -> None:
