@@ -203,7 +203,9 @@ class Task:
             return model
         run, train, o = self.text.run, self.dataset.train, self.fusion
         if o.memory and run.plan is not None:
-            self.text.embed(self.text.documents)  # all documents once more
+            self.text.embed(self.text.documents)  # all documents once more, and their nodes
+            if linked is not None:
+                run.counted("memory", len(train), len(linked.linker.labels), 2 * linked.linker.encoder.width)
         return fuse(run, model, self.held_out, train, o, propensity=self.dataset.propensity)
 
 
