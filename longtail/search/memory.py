@@ -1,7 +1,7 @@
 """A memory of documents: what the nearest of them to a text say of its labels, on top of an inner product.
 
 s(x, l) = the sum over the K documents i nearest to x of softmax(<k(x), k_i> / T) y_il: the share of x's neighbourhood
-that has the label. Retrieval-augmented classification (RAE-XMC, Chang et al., 2024, arXiv 2502.10615) ranks texts of
+that has the label. Retrieval-augmented classification (RAE-XMC, Wang et al., 2025, arXiv 2502.10615) ranks texts of
 labels and documents under one softmax; here s is a scorer beside the others, whose weight depends on the frequency of
 the label, and is learned with theirs.
 """
