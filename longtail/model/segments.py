@@ -130,14 +130,18 @@ class Segment:
         found = [place for place in map(self.lookup.by_uid, uids) if place is not None]
         return replace(self, hidden=np.union1d(self.hidden, np.array(found, np.int64))) if found else self
 
+    def places_shown(self) -> IntArray:
+        """The places of the labels that are not hidden, ascending."""
+        return self.places(np.arange(len(self)))
+
     def shown(self) -> Model:
         """The model over the labels that are not hidden."""
-        return self.model.take(self.places(np.arange(len(self)))) if len(self.hidden) else self.model
+        return self.model.take(self.places_shown()) if len(self.hidden) else self.model
 
     def labels(self) -> Texts:
         """The labels that are not hidden."""
         labels = self.model.labels
-        return labels.take(self.places(np.arange(len(self)))) if len(self.hidden) else labels
+        return labels.take(self.places_shown()) if len(self.hidden) else labels
 
     def search(self, kind: str, queries: FloatArray, k: int, excluded: Excluded) -> TopK:
         """Rank rows of the labels that are neither hidden nor excluded.

@@ -90,10 +90,13 @@ class Snapshot(Model):
 
     def _parts(self, kind: str) -> Iterator[Part]:
         """What each segment remembers, with the rows of its labels here."""
-        for start, segment in zip(self._starts.tolist(), self.segments, strict=False):
+        for i, (start, segment) in enumerate(zip(self._starts.tolist(), self.segments, strict=False)):
             memory = segment.model.scorer(kind).memory
             assert memory is not None
-            yield from (part._replace(rows=partial(_rows_here, segment, start)) for part in memory.parts)
+            for one in memory.parts:
+                part = one._replace(rows=partial(_rows_here, segment, start))
+                is_whole = i == 0 or not len(segment.hidden)
+                yield part if is_whole else part._replace(gone=part.memory.without(segment.places_shown()))
 
     @property
     def fusion(self) -> Fusion | None:  # type: ignore[override]
@@ -149,7 +152,8 @@ class Snapshot(Model):
     @cached_property
     def folded(self) -> Model:
         """One model of all labels that are there, made at the first use."""
-        return reduce(Model.followed_by, [segment.shown() for segment in self.segments])
+        first, *added = self.segments
+        return reduce(Model.followed_by, [first.shown(), *map(_added, added)])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -225,12 +229,14 @@ class Snapshot(Model):
     def take(self, rows: IntArray) -> Model:
         """The model over the labels in some rows, in their order."""
         of = np.searchsorted(self._starts, rows, "right") - 1
-        parts = [
-            self.segments[i].model.take(self.segments[i].places(rows[of == i] - self._starts[i]))
-            for i in np.unique(of).tolist() or [0]
-        ]
+        parts = [self._part(i, rows[of == i] - self._starts[i]) for i in np.unique(of).tolist() or [0]]
         together: Model = reduce(Model.followed_by, parts)
         return together.take(_back(of))
+
+    def _part(self, i: int, rows: IntArray) -> Model:
+        """The model over the labels in some rows of a segment."""
+        segment = self.segments[i]
+        return _added(segment).take(rows) if i else segment.model.take(segment.places(rows))
 
     def changed(self, number: int, changes: Sequence[Change]) -> Snapshot:
         """The snapshot after some changes, the last of which has this number."""
@@ -240,9 +246,18 @@ class Snapshot(Model):
         if added := [change for change in changes if change.text is not None]:
             segments.append(Segment.of(_model_of(self.base, added)))
         while len(segments) > 2 and RATIO * len(segments[-1]) >= len(segments[-2]):
-            last = segments.pop().shown()
-            segments[-1] = Segment.of(segments[-1].shown().followed_by(last))
+            last = _added(segments.pop())
+            segments[-1] = Segment.of(_added(segments[-1]).followed_by(last))
         return Snapshot(segments, number)
+
+
+def _added(segment: Segment) -> Model:
+    """The model over the labels of a segment that are not hidden. The examples of an added label go with it."""
+    if not len(segment.hidden):
+        return segment.model
+    model = segment.shown()
+    rows = {name: one.labelled() if isinstance(one, Memory) else one for name, one in model.per_label().items()}
+    return model.over(model.labels, rows, model.ids)
 
 
 def _starts(segments: Sequence[Segment]) -> IntArray:

@@ -93,6 +93,7 @@ OAK = Preset(
         **settings(f"{_OAK}: at train time all the ground truth", train_links="true"),
         **settings("OAK's code: files of links are named after Renee", linker="renee"),
         **settings("OAK: predicted links count as true ones", link_chances=False),
+        **settings("OAK, section 4: classifiers of enriched documents alone", plain_classifiers=False),
         **_NO_RANDOM,
         **_CLASSIFIERS,
     },

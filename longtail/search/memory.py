@@ -1,7 +1,7 @@
 """A memory of documents: what the nearest of them to a text say of its labels, on top of an inner product.
 
 s(x, l) = the sum over the K documents i nearest to x of softmax(<k(x), k_i> / T) y_il: the share of x's neighbourhood
-that has the label. Retrieval-augmented classification (RAE-XMC, Chang et al., 2024, arXiv 2502.10615) ranks texts of
+that has the label. Retrieval-augmented classification (RAE-XMC, Wang et al., 2025, arXiv 2502.10615) ranks texts of
 labels and documents under one softmax; here s is a scorer beside the others, whose weight depends on the frequency of
 the label, and is learned with theirs.
 """
@@ -46,11 +46,13 @@ class Keys:
         self.vectors, self.device = vectors, device
         self._made: Exact | None = None
 
-    def nearest(self, queries: FloatArray) -> TopK:
-        """The nearest documents to each of (Q, W) queries."""
+    def nearest(self, queries: FloatArray, gone: IntArray) -> TopK:
+        """The nearest documents to each of (Q, W) queries, but for the (d,) documents that are gone."""
         if self._made is None:
             self._made = Exact(self.vectors, device=self.device)
-        return self._made.search(queries, NEIGHBOURS)
+        n, d = len(queries), len(gone)
+        exclude = csr(np.repeat(np.arange(n), d), np.tile(gone, n), (n, len(self.vectors))) if d else None
+        return self._made.search(queries, NEIGHBOURS, exclude=exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,15 @@ class Memory:
     def __getitem__(self, rows: IntArray | slice) -> Memory:
         """The same documents, with what they have of some labels."""
         return replace(self, labels=CSR(self.labels[:, rows]))
+
+    def without(self, rows: IntArray) -> IntArray:
+        """(d,) int64, the documents that have none of the labels in some rows."""
+        return np.flatnonzero(np.diff(self[rows].labels.indptr) == 0)
+
+    def labelled(self) -> Memory:
+        """Those of the documents that have a label."""
+        kept = np.flatnonzero(np.diff(self.labels.indptr))
+        return replace(self, keys=Keys(self.keys.vectors[kept], self.keys.device), labels=CSR(self.labels[kept]))
 
     def followed_by(self, other: Memory) -> Memory:
         """The documents of both, over the labels of both."""
@@ -138,14 +149,23 @@ class Memory:
 
 
 Rows: TypeAlias = Callable[[IntArray], IntArray]
+_NONE: IntArray = np.zeros(0, np.int64)
 
 
 class Part(NamedTuple):
-    """A memory, the (L,) weights of its labels, and where these are among all labels: -1 for one that is hidden."""
+    """A memory, and how it is asked.
+
+    Attributes:
+        memory: of some labels.
+        shares: (L,) the weights of its labels.
+        rows: where these are among all labels: -1 for one that is hidden.
+        gone: (d,) int64, documents that are not asked any more.
+    """
 
     memory: Memory
     shares: FloatArray
     rows: Rows = lambda places: places
+    gone: IntArray = _NONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +184,7 @@ class Remembering:
 
     def neighbours(self, queries: FloatArray) -> list[TopK]:
         """The nearest documents of each part to (n, W) keys."""
-        return [part.memory.keys.nearest(queries) for part in self.parts]
+        return [part.memory.keys.nearest(queries, part.gone) for part in self.parts]
 
     def votes(self, found: Sequence[TopK]) -> CSR:
         """(n, L) s of n texts and all labels, weighted, by the `neighbours` of the texts; stored where it is not 0."""

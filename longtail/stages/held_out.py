@@ -117,7 +117,8 @@ def fuse(
         passes = 3 + len(others)  # its parts, two rounds of its own, and the kinds that it does not mix
         run.counted("fusion", len(validation), passes * len(model.labels), width)
         if o.memory:
-            run.counted("memory", len(validation), len(train), model.width)
+            held = 4 * len(train) * model.width
+            run.counted("asking documents", len(validation), len(train), model.width, held=held)
         return model
     worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))

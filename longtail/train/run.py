@@ -235,10 +235,18 @@ class Run:
         shape = (len(queries), k)
         return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))
 
-    def counted(self, what: str, queries: int, labels: int, width: int) -> None:
-        """Count a search of (Q, D) queries among (L, D) labels in the plan, for who does it elsewhere."""
+    def counted(self, what: str, queries: int, labels: int, width: int, *, held: int = 0) -> None:
+        """Count a search of (Q, D) queries among (L, D) labels in the plan, for who does it elsewhere.
+
+        Args:
+            what: its name.
+            queries: Q.
+            labels: L.
+            width: D.
+            held: bytes that it holds.
+        """
         assert self.plan is not None
-        self.plan.add(what, self._seconds_of_search(queries, labels, width))
+        self.plan.add(what, self._seconds_of_search(queries, labels, width), held=held)
 
     def _seconds_of_search(self, queries: int, labels: int, width: int) -> float:
         """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""

@@ -107,3 +107,28 @@ def test_a_new_example_is_remembered_at_once(trained, tmp_path):
     after = load(tmp_path / "run", device="cpu").predict(titles[:20], k=7)
     np.testing.assert_array_equal(after.uids, before.uids)
     np.testing.assert_allclose(after.scores, before.scores, atol=1e-5)
+
+
+def test_examples_go_with_their_label_also_for_who_saw_them_come(trained, tmp_path):
+    """Else those of labels that were replaced crowd out all other neighbours, until the run is opened anew."""
+    import shutil
+
+    _, titles, folder, _ = trained
+    run = shutil.copytree(folder, tmp_path / "run")
+    labels = LabelSet(run, device="cpu")
+    before = labels.snapshot.predict(titles[:20], k=7)
+    example = {"title": titles[0]}
+    for given in ([example] * 60, [example]):
+        labels.add([NewLabel("new", "nothing", given)])
+        labels.refresh()
+    for kept in (["new"], []):
+        assert [label.uid for label in labels.snapshot.predict(titles[:1], k=300)[0] if label.uid == "new"] == kept
+        snapshot, opened = labels.snapshot, load(run, device="cpu")
+        for model in (snapshot.folded, opened):
+            one, other = (each.predict(titles[:20], k=7) for each in (snapshot, model))
+            np.testing.assert_array_equal(one.uids, other.uids)
+            np.testing.assert_allclose(one.scores, other.scores, atol=1e-5)
+        labels.remove(["new"])
+        labels.refresh()
+    np.testing.assert_allclose(labels.snapshot.predict(titles[:20], k=7).scores, before.scores, atol=1e-5)
+    labels.close()

@@ -122,7 +122,9 @@ def test_a_dry_run_counts_what_happens_between_epochs_and_after_them(plans):
     (plan,) = plans
     assert [(stage.stage, stage.epochs) for stage in plan.stages] == [("joint", 6)]
     times = {name: work.times for name, work in plan.work.items()}
-    assert times == {"encoding texts": 5, "clusters of documents": 2, "hard negatives": 2, "fusion": 1}
+    asked = {"fusion": 1, "asking documents": 1}
+    assert times == {"encoding texts": 6, "clusters of documents": 2, "hard negatives": 2, **asked}
+    assert plan.held >= 4 * 285 * 8  # a number for each of 300 documents, less 5 %, and of 8 columns
     assert plan.seconds > 6 * plan.stages[0].seconds
     assert all(work.seconds > 0 for work in plan.work.values())
 
@@ -133,7 +135,7 @@ def test_a_dry_run_counts_later_stages_and_linkers(plans):
     stages = {stage.stage: stage.epochs for stage in plan.stages}
     for linker in ("linker", "linker-without-1-of-2", "linker-without-2-of-2"):
         assert (stages.pop(f"{linker} encoder"), stages.pop(f"{linker} classifiers")) == (2, 6)
-    assert stages == {"encoder": 3, "classifiers": 1}
+    assert stages == {"encoder": 3, "classifiers": 1, "plain-classifier": 1}
     assert plan.work["links"].times == 2
 
 

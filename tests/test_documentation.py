@@ -1,0 +1,60 @@
+"""The pages: what they lead to and what they name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from longtail.cli.verbs import VERBS, command_of
+
+ROOT = Path(__file__).parents[1]
+PAGES = {
+    page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
+}
+OF_OTHERS = {"no-deps", "help", "version"}  # of pip, and of longtail before a verb
+
+
+def anchors(text: str) -> set[str]:
+    """What headings are called in a link."""
+    titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def options(command) -> set[str]:
+    """Of a verb and of the verbs below it, without dashes."""
+    below = (options(one) for one in getattr(command, "commands", {}).values())
+    own = (name for one in command.params for name in (*one.opts, *one.secondary_opts))
+    return {name.lstrip("-") for name in own}.union(*below)
+
+
+@pytest.fixture(scope="module")
+def known() -> set[str]:
+    scripts = "".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("benchmarks", "examples", "tests/faults")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    return OF_OTHERS.union(re.findall(r"\"(?:--)?([a-z0-9-]+)\"", scripts), *(options(command_of(v)) for v in VERBS))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: str) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", PAGES[page]):
+        path, _, heading = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        assert not heading or heading in anchors(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_of_this_project_that_a_page_names_are_there(page: str) -> None:
+    named = re.findall(r"`((?:docs|tests|benchmarks|longtail)/[\w/-]+\.(?:md|py))", PAGES[page])
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_options_that_a_page_names_are_there(page: str, known: set[str]) -> None:
+    assert set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", PAGES[page])) - known == set()
