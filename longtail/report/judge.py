@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,10 +78,11 @@ def judged(recipe: str, arguments: Mapping[str, Any], outcomes: Sequence[Outcome
     Args:
         recipe: of the method.
         arguments: that it was given.
-        outcomes: one a seed, at least one.
+        outcomes: one a seed, at least one; where a run lacks a kind that another has, as it kept no memory, what it
+            predicts with takes its place.
         judge: what it is judged by.
     """
-    truth = judge.test.targets
+    truth, outcomes = judge.test.targets, _with_the_same_kinds(outcomes)
     scores, by_seed, bins = {}, {}, {}
     for kind in outcomes[0].tops:
         places = [place(found.tops[kind], truth) for found in outcomes]
@@ -91,6 +92,18 @@ def judged(recipe: str, arguments: Mapping[str, Any], outcomes: Sequence[Outcome
         by_seed[kind] = {name: [one[name].value for one in of_seed] for name in of_seed[0]}
         bins[kind] = {name: np.mean([one[name] for one in of_bin], axis=0) for name in of_bin[0]}
     return Row(recipe, arguments, outcomes, list(scores)[-1], scores, by_seed, bins)
+
+
+def _with_the_same_kinds(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    kinds = max((list(found.tops) for found in outcomes), key=len)
+    same = []
+    for found in outcomes:
+        best = list(found.tops)[-1]
+        of = {kind: kind if kind in found.tops else best for kind in kinds}
+        tops = {kind: found.tops[own] for kind, own in of.items()}
+        milliseconds = {kind: found.milliseconds[own] for kind, own in of.items() if own in found.milliseconds}
+        same.append(replace(found, tops=tops, milliseconds=milliseconds))
+    return same
 
 
 def _mean(ratios: Sequence[Ratio]) -> Ratio:

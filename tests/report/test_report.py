@@ -361,3 +361,18 @@ def test_the_page_in_a_browser_is_as_wide_as_the_screen_and_shows_examples(tmp_p
             shown.close()
         browser.close()
     assert problems == []
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_seed_that_kept_no_memory_counts_by_what_it_predicts_with(tmp_path, dataset, judge, order):
+    known = ["encoder", "fused"], ["encoder", "fused", "memory"]
+    outcomes = [run_of(tmp_path, judge, "one", known[i], seed=i)[1] for i in order]
+    row = judged("unidec", {}, outcomes, judge)
+    alone = [judged("unidec", {}, [outcome], judge) for outcome in outcomes]
+    assert row.headline == "memory"
+    for name, values in row.by_seed["memory"].items():
+        assert values == [one.by_seed[one.headline][name][0] for one in alone]
+    rows = {"one": row}
+    start = about(dataset, dataset.fingerprint(), judge)
+    results = {**start, "rows": {"one": as_json(row)}, "differences": {}, "failed": {}, "stopped": {}}
+    assert "memory" in report(results, rows, dataset, judge)
