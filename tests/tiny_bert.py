@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -29,3 +30,25 @@ def write_tiny_bert(folder: Path) -> None:
             torch.nn.init.normal_(parameter, std=0.3)
         model.save_pretrained(folder)
     BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=16).save_pretrained(folder)
+
+
+def write_lookup_bert(folder: Path, words: Sequence[str], vectors: torch.Tensor) -> None:
+    """Write a BERT whose layers change nothing: the vector of a word is about the one that is given for it.
+
+    Args:
+        folder: to write it into.
+        words: n words.
+        vectors: (n, H) of these, H a multiple of 4.
+    """
+    width, special = vectors.shape[1], WORDS[:5]
+    sizes = {"vocab_size": len(special) + len(words), "hidden_size": width, "intermediate_size": 4}
+    config = BertConfig(num_hidden_layers=1, num_attention_heads=4, max_position_embeddings=16, **sizes)
+    with torch.random.fork_rng(), torch.no_grad(), quiet():
+        model = BertModel(config)
+        for name, parameter in model.named_parameters():
+            if "LayerNorm.weight" not in name:
+                parameter.zero_()
+        model.get_input_embeddings().weight[len(special) :] = vectors
+        model.save_pretrained(folder)
+    vocabulary = {word: i for i, word in enumerate([*special, *words])}
+    BertTokenizerFast(vocab=vocabulary, model_max_length=16).save_pretrained(folder)

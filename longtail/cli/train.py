@@ -34,7 +34,7 @@ _Cache = Annotated[
     Path | None,
     typer.Option(
         envvar="LONGTAIL_CACHE",
-        help="A folder that keeps tokens and walks for other runs to find; the run's own if left out.",
+        help="A folder that keeps tokens, walks and known words for other runs to find; the run's own if left out.",
     ),
 ]
 

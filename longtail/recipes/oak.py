@@ -39,7 +39,7 @@ from longtail.stages.held_out import hold_out
 from longtail.stages.linking import LinkOptions, links_of
 from longtail.stages.recipe import Recipe, recipe
 from longtail.stages.refresh import ClusterOptions, due, regroup
-from longtail.stages.task import Task, read_text
+from longtail.stages.task import Task, text_of
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
 from longtail.transforms import augmented
@@ -128,7 +128,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     # The vocabulary of a bag encoder has the words of nodes where it is to read them.
     documents = appended_to(train.documents, edges if early else None, linking.nodes, o.most_links)
     shown = replace(rows, train=replace(train, documents=documents))
-    text = run.once("text", lambda: read_text(run, shown, o))
+    text = text_of(run, "text", shown, o)
     task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o)
     design = Design(o.combiner == "attention", o.heads, o.spectral_norm, o.attention_temperature, o.attention_dropout)
     late = None if early or edges is None else design

@@ -29,6 +29,7 @@ from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
+from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
@@ -65,6 +66,14 @@ class TextOptions(RunOptions):
     static_vectors: str | None = option(
         None, "an .npy file of word vectors that the encoder starts from, with its words in a .txt beside it"
     )
+    knowledge: str = option(
+        NONE,
+        "none, or a language model, as minilm, whose vectors of words are added to the start of a bag encoder; a name "
+        "or folder, as of an encoder; see docs/encoders.md",
+    )
+    knowledge_weight: float = option(
+        2.0, "of these vectors, beside random ones that are as long on average", within=POSITIVE
+    )
     augment: str = option(
         "none",
         "none, or a transform that adds training rows, with its options as in gandalf:threshold=0.2; see "
@@ -73,7 +82,8 @@ class TextOptions(RunOptions):
     )
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse an encoder that has seen the documents that a fusion is to be learned on."""
+        """Refuse knowledge without a place for it, and an encoder that has seen what a fusion is to be learned on."""
+        must_take_knowledge(self.knowledge, self.encoder, self.start)
         if self.start is not None and isinstance(self, FusionOptions):
             must_not_have_seen(Path(self.start), dataset, self.validation, self.seed)
 
@@ -225,7 +235,16 @@ def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0)
         fusion = o if isinstance(o, FusionOptions) else FusionOptions()
         return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), fusion)
 
-    return run.once("task", make)
+    task = run.once("task", make)
+    know(run, task.text.encoder, o.knowledge, o.knowledge_weight)
+    return task
+
+
+def text_of(run: Run, name: str, dataset: Dataset, o: TextOptions) -> Text:
+    """What `read_text` makes, once for the plan and for the run, with an encoder that has the knowledge asked for."""
+    text = run.once(name, lambda: read_text(run, dataset, o))
+    know(run, text.encoder, o.knowledge, o.knowledge_weight)
+    return text
 
 
 def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:

@@ -16,6 +16,7 @@ import numpy as np
 
 from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.files import must_be_a_file
+from longtail.hashes import sha256
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens
 from longtail.topk import IntArray
@@ -68,6 +69,13 @@ def model_folder(name: str | Path) -> Path:
             f"{name}: no such transformer; tried a folder, the short names ({', '.join(_PACKAGES)}) and Hugging Face "
             f"({_first_line(error)}); give the folder of a downloaded model, or check the name and the network"
         ) from error
+
+
+def model_digest(folder: Path) -> str:
+    """A hash of all files of a transformer's folder that may decide what it gives."""
+    names = sorted({path for pattern in _FILES for path in folder.rglob(pattern) if path.is_file()})
+    said = (f"{path.relative_to(folder).as_posix()} {sha256(path)}" for path in names)
+    return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 
 @contextmanager

@@ -202,21 +202,27 @@ class Run:
             assert before_epoch is not None
             before_epoch(epoch)
 
-    def embed(self, encoder: Encoder, table: Ragged) -> FloatArray:
-        """The (n, D) float32 vectors of a token table under an encoder."""
+    def embed(self, encoder: Encoder, table: Ragged, *, what: str = "encoding texts") -> FloatArray:
+        """The (n, D) float32 vectors of a token table under an encoder.
+
+        Args:
+            encoder: on the run's device.
+            table: n rows of its tokens.
+            what: it is, in the plan; an encoder that is used and let go has one of its own.
+        """
         if self.plan is None:
             vectors = embed(encoder, table, device=self.device)
             must_be_finite("encoding texts", {"a vector": torch.from_numpy(vectors)})
             return vectors
-        self.plan.add("encoding texts", len(table) * self._seconds_a_text(encoder, table))
+        self.plan.add(what, len(table) * self._seconds_a_text(encoder, table, what))
         return np.zeros((len(table), encoder.width), np.float32)
 
-    def _seconds_a_text(self, encoder: Encoder, table: Ragged) -> float:
+    def _seconds_a_text(self, encoder: Encoder, table: Ragged, what: str = "encoding texts") -> float:
         assert self.plan is not None
         some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), _SAMPLE)).astype(np.int64))
         count = max(1, len(some))
         return self.plan.rate(
-            ("text", id(encoder)), lambda: timed(lambda: embed(encoder, some, device=self.device)) / count
+            (what, id(encoder)), lambda: timed(lambda: embed(encoder, some, device=self.device)) / count
         )
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:

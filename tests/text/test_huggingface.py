@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text import huggingface
-from longtail.text.huggingface import TransformerTokenizer, model_folder, quiet
+from longtail.text.huggingface import TransformerTokenizer, model_digest, model_folder, quiet
 
 TEXTS = ["red fish", "", "one two birds", "Purple fishs", "blue " * 30]
 # [CLS] 2, [SEP] 3, [UNK] 1; red 5, blue 7, fish 8, bird 9, ##s 10, one 11, two 12
@@ -258,3 +258,17 @@ def test_a_tokeniser_with_more_words_than_the_model_is_refused(tiny_bert: Path, 
     (folder / "tokenizer.json").write_text(json.dumps(rules))
     with pytest.raises(BadInput, match="expected token ids below 13, the rows of the model, found 13"):
         TransformerEncoder(folder)
+
+
+def test_the_digest_of_a_model_is_that_of_the_files_that_it_is_read_from(tiny_bert: Path, tmp_path: Path) -> None:
+    copy = copied(tiny_bert, tmp_path)
+    (copy / "README.md").write_text("no part of the model")
+    digests = [model_digest(tiny_bert), model_digest(copy)]
+    assert digests[0] == digests[1]
+    (copy / "1_Pooling").mkdir()
+    for mode in ("cls", "mean"):
+        (copy / "1_Pooling" / "config.json").write_text(json.dumps({f"pooling_mode_{mode}": True}))
+        digests.append(model_digest(copy))
+    (copy / "1_Pooling" / "config.json").rename(copy / "pooling.json")
+    digests.append(model_digest(copy))
+    assert len(set(digests)) == 4
