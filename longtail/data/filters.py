@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import repeat
 
 import numpy as np
@@ -23,9 +24,7 @@ def matches(left: Strings, right: Strings) -> CSR:
 
 
 class Same:
-    """Which of m strings are equal to others: `matches` for one side that is asked again and again.
-
-    What it keeps is 16 bytes a string.
+    """Which of m strings are equal to others: `matches` for one side that is asked again and again, 16 bytes a string.
 
     Args:
         strings: m of them.
@@ -36,16 +35,25 @@ class Same:
         self._strings, self._order = strings, np.argsort(hashes, kind="stable")
         self._hashes = hashes[self._order]
 
+    def first(self, text: str) -> int | None:
+        """The first of the m strings that equals one, or None."""
+        start, end = (int(np.searchsorted(self._hashes, hash(text), side)) for side in ("left", "right"))
+        return next(self._equal(text, start, end), None)
+
     def pairs(self, left: Strings) -> CSR:
         """(n, m) CSR of ones: which of the m strings each of n others equals. The empty string equals none."""
         wanted = np.fromiter(map(hash, left), np.int64, len(left))
         first, last = (np.searchsorted(self._hashes, wanted, side=side) for side in ("left", "right"))
         rows, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for i in np.flatnonzero(last > first).tolist():
-            found = [j for j in self._order[first[i] : last[i]].tolist() if left[i] and self._strings[j] == left[i]]
+            found = list(self._equal(left[i], first[i], last[i])) if left[i] else []
             rows.append(np.full(len(found), i))
             columns.append(np.array(found, np.int64))
         return csr(np.concatenate(rows), np.concatenate(columns), (len(left), len(self._strings)))
+
+    def _equal(self, text: str, start: int, end: int) -> Iterator[int]:
+        """The strings that equal one, of those whose hashes stand from ``start`` to ``end``."""
+        return (j for j in self._order[start:end].tolist() if self._strings[j] == text)
 
 
 def identity_pairs(documents: Texts, labels: Texts) -> CSR:

@@ -57,17 +57,16 @@ def loss_named(text: str, *, temperature: float | None = None, symmetric: bool =
         BadInput: there is none of that name, or no such option.
     """
     name, _, options = text.partition(":")
-    if name not in LOSSES:
-        raise _unknown(name, LOSSES)
+    row = _row(text)
     given = {} if temperature is None else {"temperature": temperature}
-    given |= read_call(f"loss {name}", LOSSES[name].function, options, besides=("scores", "targets", "mask"))
-    loss = partial(LOSSES[name].function, **given) if given else LOSSES[name].function
+    given |= read_call(f"loss {name}", row.function, options, besides=("scores", "targets", "mask"))
+    loss = partial(row.function, **given) if given else row.function
     return partial(both_directions, loss) if symmetric else loss
 
 
 def is_one_versus_all(text: str) -> bool:
     """Whether a loss of `LOSSES`, named as for `loss_named`, asks of each pair on its own (`LossKind`)."""
-    return LOSSES[text.partition(":")[0]].one_versus_all
+    return _row(text).one_versus_all
 
 
 def must_learn_temperature(option: str, text: str) -> None:
@@ -80,7 +79,7 @@ def must_learn_temperature(option: str, text: str) -> None:
     Raises:
         BadInput: it is no softmax: a margin, or the level of a score, would mean something else in each step.
     """
-    if not LOSSES[text.partition(":")[0]].learnable:
+    if not _row(text).learnable:
         known = ", ".join(name for name, row in LOSSES.items() if row.learnable)
         problem = f"expected a loss whose temperature can be learned ({known}), found {text}"
         raise BadInput(option, problem, remedy="choose one of those, or leave learned_temperature out")
@@ -96,6 +95,14 @@ def full_loss_named(name: str, *, temperature: float) -> Callable[..., Tensor]:
     if name not in twins:
         raise _unknown(name, twins)
     return partial(twins[name], temperature=temperature)
+
+
+def _row(text: str) -> LossKind:
+    """The row of a loss that is named as for `loss_named`."""
+    name = text.partition(":")[0]
+    if name not in LOSSES:
+        raise _unknown(name, LOSSES)
+    return LOSSES[name]
 
 
 def _unknown(name: str, known: Iterable[str]) -> BadInput:

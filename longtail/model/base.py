@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.calibration import Calibration, at_most, must_be_threshold
+from longtail.model.per_label import PerLabel, followed
 from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Scorer
 from longtail.modules.encoders.base import Encoder
@@ -24,7 +25,6 @@ from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
 from longtail.topk import FloatArray, IntArray, TopK
 
-PerLabel: TypeAlias = Any  # what is known of m labels: an array of m rows, or a `Memory` of documents that have them
 _BLOCK = 8_192  # texts predicted at a time
 
 
@@ -103,6 +103,11 @@ class Model(ABC):
     def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
 
+    def _known_to_fusion(self) -> dict[str, PerLabel]:
+        """What the fusion and the memory know of the labels, as a part of `per_label`."""
+        known = {"frequency": self.fusion and self.fusion.frequency, "memory": self.memory}
+        return {name: rows for name, rows in known.items() if rows is not None}
+
     @abstractmethod
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Model:
         """The same encoder and fusion over other labels.
@@ -155,8 +160,8 @@ class Model(ABC):
 
     def frequency(self, rows: IntArray) -> IntArray:
         """The training points of the labels in some rows, of a model with a fusion."""
-        frequency: IntArray = self.per_label()["frequency"][rows]
-        return frequency
+        assert self.fusion is not None
+        return self.fusion.frequency[rows]
 
     def probabilities(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> FloatArray:
         """How probable ranked labels are, (n, K) float32 in [0, 1]; 0 where there is none.
@@ -209,7 +214,7 @@ class Model(ABC):
     def followed_by(self, other: Model) -> Model:
         """The same model over its own labels and then those of another, which `over` or `new_labels` made of it."""
         others = other.per_label()
-        both = {name: _followed(rows, others[name]) for name, rows in self.per_label().items()}
+        both = {name: followed(rows, others[name]) for name, rows in self.per_label().items()}
         return self.over(self.labels.followed_by(other.labels), both, np.concatenate([self.ids, other.ids]))
 
     def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
@@ -280,14 +285,6 @@ class Model(ABC):
         return Predictions(
             top, lambda: self.ids, self.label, lambda: np.concatenate([none, *(one.probabilities for one in blocks)])
         )
-
-
-def _followed(rows: PerLabel, others: PerLabel) -> PerLabel:
-    """What is known of some labels, and then of others."""
-    if isinstance(rows, Memory):
-        assert isinstance(others, Memory)
-        return rows.followed_by(others)
-    return np.concatenate([rows, others])
 
 
 def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:

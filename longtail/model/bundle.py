@@ -16,10 +16,11 @@ from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder
-from longtail.model.base import Model, PerLabel
+from longtail.model.base import Model
 from longtail.model.calibration import Calibration, arrays_of, calibrations_of
-from longtail.model.remembering import memory_of, remembering
-from longtail.model.scorers import Scorer, cosine_sum, fused, inner_product, product, remembered
+from longtail.model.per_label import PerLabel
+from longtail.model.remembering import fused_scorers, memory_of
+from longtail.model.scorers import Scorer, cosine_sum, inner_product, product
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
@@ -107,12 +108,7 @@ class Bundle(Model):
                 scorers.append(cosine_sum("combined", slice(0, self.width), z, w, device))
             if self.linked is not None:
                 scorers.append(product("product", classifier, z))
-        if self.fusion is not None:
-            scorers.append(fused(self.fusion, mixed, self.width, device))
-        if self.fusion is not None and self.memory is not None:
-            linear = fused(self.memory.linear(self.fusion.frequency), mixed, self.width, device)
-            scorers.append(remembered(linear, remembering(self, self.memory)))
-        return tuple(mixed), tuple(scorers)
+        return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
 
     @property
     def key_columns(self) -> slice:
@@ -163,17 +159,17 @@ class Bundle(Model):
         encoder = self.encoder if self.heads is None else self.heads.text
         z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
         rows: dict[str, PerLabel] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
-        for kind in self.vectors.keys() - {"encoder"}:
-            seen = self.queries(self.encode(examples), kind)  # (e, D), or (e, D + 1) with a bias
-            some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
-            rows[kind] = classifiers_of_new_labels(z, seen, owners, some)
-        rows["memory"] = memory_of(self, examples, owners, len(labels))
+        if len(self.vectors) > 1:
+            seen = self.encode(examples)
+            rows["memory"] = memory_of(self, seen, owners, len(labels))
+            for kind in self.vectors.keys() - {"encoder"}:
+                some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
+                rows[kind] = classifiers_of_new_labels(z, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
-        known = {"frequency": self.fusion and self.fusion.frequency, "memory": self.memory}
-        return dict(self.vectors) | {name: rows for name, rows in known.items() if rows is not None}
+        return dict(self.vectors) | self._known_to_fusion()
 
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Bundle:
         """The same encoder and fusion over other labels.

@@ -10,6 +10,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
+from longtail.search.fusion import features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
@@ -65,7 +66,7 @@ class Calibration:
         """
         there = np.isfinite(scores)
         inputs = np.where(there, scores, 0), np.where(there, best[:, None], 0), np.ones(scores.shape)
-        a, b, c = np.tensordot(self.weights, _features(frequency), 1)
+        a, b, c = np.tensordot(self.weights, features_of(frequency), 1)
         logits = np.maximum(a, 0) * inputs[0] + b * inputs[1] + c * inputs[2]
         chances = np.interp(logits, self.logits, self.chances) if len(self.logits) else _logistic(logits)
         return np.where(there, chances, 0).astype(np.float32)
@@ -173,11 +174,6 @@ class _Pairs(NamedTuple):
         return self.scores[:, None], self.best, self.frequency[:, None]
 
 
-def _features(frequency: IntArray) -> Float64Array:
-    """(3, ...) what the weights depend on: 1, ln(1 + f), [f = 0]."""
-    return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
-
-
 def _logistic(logits: Float64Array) -> Float64Array:
     chances: Float64Array = 0.5 + 0.5 * np.tanh(logits / 2)  # which does not overflow
     return chances
@@ -197,7 +193,7 @@ def _weights(pairs: _Pairs) -> Float64Array:
     """(3, 3) the weights of logistic regression: with the least log loss, and a little decay."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
-    inputs = np.stack([pairs.scores, pairs.best, np.ones(len(pairs.truth))])[:, None] * _features(pairs.frequency)
+    inputs = np.stack([pairs.scores, pairs.best, np.ones(len(pairs.truth))])[:, None] * features_of(pairs.frequency)
     inputs = inputs.reshape(9, -1)  # (9, E)
     constant = 6  # the place of 1 x 1
     means, spread = inputs.mean(1), inputs.std(1)

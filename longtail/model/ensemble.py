@@ -13,11 +13,12 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
-from longtail.model.base import Model, PerLabel
+from longtail.model.base import Model
 from longtail.model.bundle import CARD, FORMAT, Bundle, load_calibrations, read_card, save_calibrations
 from longtail.model.calibration import Calibration
-from longtail.model.remembering import memory_of, remembering
-from longtail.model.scorers import Scorer, fused, remembered
+from longtail.model.per_label import PerLabel
+from longtail.model.remembering import fused_scorers, memory_of
+from longtail.model.scorers import Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
@@ -71,10 +72,7 @@ class Ensemble(Model):
         members = self._members
         self.mixed = tuple(self._of(name, one, f"{name}-{one.name}") for name in members for one in members[name].mixed)
         best = tuple(self._of(name, member.scorer(), name) for name, member in members.items())
-        self.scorers = best if fusion is None else (*best, fused(fusion, self.mixed, self.width, self.device))
-        if fusion is not None and memory is not None:
-            linear = fused(memory.linear(fusion.frequency), self.mixed, self.width, self.device)
-            self.scorers += (remembered(linear, remembering(self, memory)),)
+        self.scorers = (*best, *fused_scorers(self, self.mixed))
 
     def _of(self, member: str, scorer: Scorer, name: str) -> Scorer:
         """A scorer of a member, as it reads a text's vector here."""
@@ -130,15 +128,14 @@ class Ensemble(Model):
         """
         first, second = (model.new_labels(labels, examples, owners) for model in (self.first, self.second))
         fusion = self.fusion and Fusion(self.fusion.weights, np.bincount(owners, minlength=len(labels)))
-        memory = memory_of(self, examples, owners, len(labels))
+        memory = None if self.memory is None else memory_of(self, self.encode(examples), owners, len(labels))
         return Ensemble(first, second, fusion, memory, self.calibrations)
 
     def per_label(self) -> dict[str, PerLabel]:
         """What the ensemble knows of its labels, by name, one row a label."""
-        known = {"frequency": self.fusion and self.fusion.frequency, "memory": self.memory}
-        own = {name: rows for name, rows in known.items() if rows is not None}
         members = self._members.items()
-        return {f"{name}-{key}": rows for name, model in members for key, rows in model.per_label().items()} | own
+        of_members = {f"{name}-{key}": rows for name, model in members for key, rows in model.per_label().items()}
+        return of_members | self._known_to_fusion()
 
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Ensemble:
         """Both models and their fusion over other labels.

@@ -21,12 +21,12 @@ from longtail.model.base import Model
 from longtail.model.catalogue import Catalogue, Change, Example, State
 from longtail.model.ensemble import open_model
 from longtail.model.integrity import NAME, must_be_there
+from longtail.model.per_label import by_label
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.search import build_index, open_index
 from longtail.search.base import Index
 from longtail.search.faiss import Approximate, Measured
-from longtail.search.memory import Memory
 
 _SAMPLE = 2_000  # label texts that an approximate index is measured with
 
@@ -238,9 +238,7 @@ def _changes(model: Model, labels: Sequence[NewLabel]) -> list[Change]:
     examples = [example for label in labels for example in label.examples]
     owners = np.repeat(np.arange(len(labels)), [len(label.examples) for label in labels])
     known = model.new_labels(texts, Texts.by_field(examples, model.fields), owners).per_label()
-    rows = {
-        name: one.by_label() if isinstance(one, Memory) else np.split(one, len(labels)) for name, one in known.items()
-    }
+    rows = {name: by_label(rows, len(labels)) for name, rows in known.items()}
     return [
         Change(label.uid, label.text, label.examples, {name: of_label[i].copy() for name, of_label in rows.items()})
         for i, label in enumerate(labels)

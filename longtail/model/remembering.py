@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.model.base import Model
+from longtail.model.scorers import Scorer, fused, remembered
 from longtail.search.memory import Keys, Memory, Part, Remembering, keys_of
-from longtail.topk import Float64Array, IntArray
+from longtail.topk import Float64Array, FloatArray, IntArray
 
 
 def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
@@ -28,16 +31,27 @@ def remembering(model: Model, memory: Memory) -> Remembering:
     return Remembering([part], model.key_columns, len(model.labels))
 
 
-def memory_of(model: Model, examples: Texts, owners: IntArray, labels: int) -> Memory | None:
-    """What a model with a memory remembers of e examples of m other labels; None for a model without.
+def memory_of(model: Model, examples: FloatArray, owners: IntArray, labels: int) -> Memory | None:
+    """What a model remembers of e examples of m other labels, if it has a memory.
 
     Args:
         model: knows other labels.
-        examples: e texts, as the model reads them.
+        examples: (e, width + 1), as the model encodes them.
         owners: (e,) int64, the label of each.
         labels: m.
     """
     if model.memory is None:
         return None
-    keys = keys_of(model.encode(examples), model.key_columns)
+    keys = keys_of(examples, model.key_columns)
     return model.memory.of_examples([keys[owners == i] for i in range(labels)])
+
+
+def fused_scorers(model: Model, mixed: Sequence[Scorer]) -> list[Scorer]:
+    """The kinds ``fused`` and ``memory`` of a model that has them, by the scorers that are mixed."""
+    if model.fusion is None:
+        return []
+    scorers = [fused(model.fusion, mixed, model.width, model.device)]
+    if model.memory is not None:
+        linear = fused(model.memory.linear(model.fusion.frequency), mixed, model.width, model.device)
+        scorers.append(remembered(linear, remembering(model, model.memory)))
+    return scorers

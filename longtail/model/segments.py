@@ -9,30 +9,12 @@ from itertools import islice
 
 import numpy as np
 
+from longtail.data.filters import Same
 from longtail.data.sparse import CSR, holds
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.model.base import Model
 from longtail.search.base import Index
 from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
-
-
-class Names:
-    """Finds strings in a sequence of n distinct ones, at 16 bytes each.
-
-    Args:
-        strings: the sequence.
-    """
-
-    def __init__(self, strings: Strings) -> None:
-        hashes = np.fromiter(map(hash, strings), np.int64, len(strings))
-        self._strings, self._order = strings, np.argsort(hashes)
-        self._hashes = hashes[self._order]
-
-    def __call__(self, text: str) -> int | None:
-        """The place of a string, or None."""
-        start, end = (int(np.searchsorted(self._hashes, hash(text), side)) for side in ("left", "right"))
-        places = (int(i) for i in self._order[start:end])
-        return next((i for i in places if self._strings[i] == text), None)
 
 
 class Lookup:
@@ -47,9 +29,9 @@ class Lookup:
         self._labels, self._ids = labels, ids
 
     @cached_property
-    def by_uid(self) -> Names:
+    def by_uid(self) -> Same:
         """Places of labels by uid."""
-        return Names(self._labels.uids)
+        return Same(self._labels.uids)
 
     @cached_property
     def next_id(self) -> int:
@@ -58,7 +40,7 @@ class Lookup:
 
     def id_of(self, uid: str) -> int | None:
         """The stable id of a label, or None."""
-        place = self.by_uid(uid)
+        place = self.by_uid.first(uid)
         return None if place is None else int(self._ids[place])
 
     @cached_property
@@ -116,7 +98,7 @@ class Segment:
 
     def find(self, uid: str) -> int | None:
         """The row of a label that is not hidden, or None."""
-        place = self.lookup.by_uid(uid)
+        place = self.lookup.by_uid.first(uid)
         row = -1 if place is None else int(self.rows(np.array(place)))
         return None if row < 0 else row
 
@@ -127,7 +109,7 @@ class Segment:
 
     def without(self, uids: Iterable[str]) -> Segment:
         """The same with some labels hidden; uids of other labels are of no effect."""
-        found = [place for place in map(self.lookup.by_uid, uids) if place is not None]
+        found = [place for place in map(self.lookup.by_uid.first, uids) if place is not None]
         return replace(self, hidden=np.union1d(self.hidden, np.array(found, np.int64))) if found else self
 
     def places_shown(self) -> IntArray:

@@ -16,16 +16,17 @@ import numpy as np
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.model.base import Model, PerLabel
+from longtail.model.base import Model
 from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
+from longtail.model.per_label import PerLabel, together, without_strays
 from longtail.model.scorers import Scorer
 from longtail.model.segments import Excluded, Segment
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory, Part
-from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
+from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RATIO = 16  # a segment is at least this many times as large as the next
 
@@ -256,7 +257,7 @@ def _added(segment: Segment) -> Model:
     if not len(segment.hidden):
         return segment.model
     model = segment.shown()
-    rows = {name: one.labelled() if isinstance(one, Memory) else one for name, one in model.per_label().items()}
+    rows = {name: without_strays(known) for name, known in model.per_label().items()}
     return model.over(model.labels, rows, model.ids)
 
 
@@ -279,12 +280,5 @@ def _back(of: IntArray) -> IntArray:
 def _model_of(model: Model, added: Sequence[Change]) -> Model:
     """A model of labels that were added."""
     labels = Texts.of([change.text or "" for change in added], uids=[change.uid for change in added])
-    rows = {
-        name: _together(known, [change.rows[name] for change in added]) for name, known in model.per_label().items()
-    }
+    rows = {name: together(known, [change.rows[name] for change in added]) for name, known in model.per_label().items()}
     return model.over(labels, rows, np.array([change.id for change in added]))
-
-
-def _together(known: PerLabel, rows: Sequence[AnyArray]) -> PerLabel:
-    """What is known of added labels, as the model knows it of its own."""
-    return known.of_examples(rows) if isinstance(known, Memory) else np.concatenate(rows)

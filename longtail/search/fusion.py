@@ -78,7 +78,7 @@ class Fusion:
 
     def label_weights(self) -> FloatArray:
         """(S + 1, L): a_1, ..., a_S and c of each label."""
-        return np.asarray(self.weights @ _features(self.frequency), np.float32)
+        return np.asarray(self.weights @ features_of(self.frequency), np.float32)
 
     def __call__(self, candidates: Candidates) -> FloatArray:
         """The fused scores of candidates, (n, C); -inf where there is none."""
@@ -184,9 +184,9 @@ def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatA
     return scores
 
 
-def _features(frequency: IntArray) -> Float64Array:
-    """(3, L) what the weights of a label depend on: 1, ln(1 + f), [f = 0]."""
-    return np.stack([np.ones(len(frequency)), np.log1p(frequency), frequency == 0])
+def features_of(frequency: IntArray) -> Float64Array:
+    """(3, ...) what the weights of labels with f training points depend on: 1, ln(1 + f), [f = 0]."""
+    return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
 
 
 def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
@@ -197,7 +197,7 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
     documents = found.nonzero()[0]
     shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
     scores = np.concatenate([candidates.scores[:, found], np.ones((1, len(documents)))])  # (S + 1, E)
-    features = _features(frequency)[:, candidates.ids[found]]  # (3, E)
+    features = features_of(frequency)[:, candidates.ids[found]]  # (3, E)
     inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
     sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))

@@ -15,9 +15,11 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from longtail.arrays import map_arrays, save_model_arrays
-from longtail.data.sparse import CSR, csr, holds, row_of_entry, stacked, values_at
+from longtail.data.filters import apart
+from longtail.data.sparse import CSR, csr, row_of_entry, values_at
 from longtail.errors import BadInput
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
@@ -84,14 +86,9 @@ class Memory:
 
     def followed_by(self, other: Memory) -> Memory:
         """The documents of both, over the labels of both."""
-        L = self.labels.shape[1] + other.labels.shape[1]
-        own, others = self.labels.indices, other.labels.indices + self.labels.shape[1]
-        parts = [
-            CSR((one.labels.data, indices, one.labels.indptr), shape=(one.labels.shape[0], L))
-            for one, indices in ((self, own), (other, others))
-        ]
         vectors = np.concatenate([self.keys.vectors, other.keys.vectors])
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=stacked(parts))
+        labels = CSR(sparse.block_diag([self.labels, other.labels], format="csr"))
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels)
 
     def by_label(self) -> list[FloatArray]:
         """The (e, W) vectors of the documents of each label."""
@@ -226,7 +223,9 @@ class Remembering:
         for at in range(0, len(vectors), _BLOCK):
             block = slice(at, at + _BLOCK)
             votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near])
-            further = most_of(votes, RECALLED, exclude=None if exclude is None else exclude[block])  # (B, R)
+            if exclude is not None:
+                votes = apart(votes, exclude[block])
+            further = most_of(votes, RECALLED)  # (B, R)
             further[(further[:, :, None] == top.ids[block, None, :]).any(2)] = -1
             there = further >= 0
             scores = np.full(further.shape, -np.inf, np.float32)
@@ -247,20 +246,12 @@ def _softmax(scores: FloatArray) -> FloatArray:
     return np.asarray(weights / np.maximum(weights.sum(1, keepdims=True), 1e-30), np.float32)
 
 
-def most_of(votes: CSR, k: int, *, exclude: CSR | None = None) -> IntArray:
-    """(n, k) columns with the largest values of each row, the lower one first on a tie, padded with -1.
-
-    Args:
-        votes: (n, L).
-        k: columns of a row.
-        exclude: (n, L) pairs that are left out of these, whereby a row has fewer.
-    """
+def most_of(votes: CSR, k: int) -> IntArray:
+    """(n, k) columns with the largest values of each row of (n, L), the lower one first on a tie, padded with -1."""
     rows = row_of_entry(votes)
     order = np.lexsort((votes.indices, -votes.data, rows))
     place = np.arange(len(rows)) - votes.indptr[rows]
     kept = place < k
     first = np.full((votes.shape[0], k), -1, np.int64)
     first[rows[kept], place[kept]] = votes.indices[order][kept]
-    if exclude is not None:
-        first[holds(exclude, first)] = -1
     return first

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR, stacked, values_at
 from longtail.data.split import Split
@@ -187,7 +188,9 @@ def _remembering(model: AnyModel, learning: _Learning, train: Split, worth: Floa
     memory = remember(model, train.documents, train.targets, plain)
     asked = remembering(model, memory)
     votes = asked.votes(asked.neighbours(keys_of(learning.vectors, model.key_columns)))
-    most = most_of(votes, _CANDIDATES, exclude=learning.held_out.filtered)
+    if learning.held_out.filtered is not None:
+        votes = apart(votes, learning.held_out.filtered)
+    most = most_of(votes, _CANDIDATES)
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
 
     def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
@@ -39,7 +41,8 @@ def ensemble(
         BadInput: a run is of other data, has not held out the same documents for its fusion, or was given them back.
     """
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
-    held = [_held_out(Path(folder), dataset) for folder in asked.values()]
+    arguments = [_arguments(Path(folder), dataset) for folder in asked.values()]
+    held = [(of_run.get("validation", 0.0), of_run["seed"]) for of_run in arguments]
     if held[0] != held[1]:
         expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
@@ -60,18 +63,18 @@ def ensemble(
         run.progress.claim()
         both = Ensemble(members[0], members[1])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        memory = any(settings_of(Path(folder))["arguments"].get("memory", True) for folder in asked.values())
+        memory = any(of_run.get("memory", True) for of_run in arguments)
         return finish(run, fuse(run, both, held_out, rest.train, FusionOptions(memory=memory)))
 
 
-def _held_out(folder: Path, dataset: Dataset) -> tuple[float, int]:
-    """Which documents a run of this data set held out: share and seed of `longtail.stages.held_out.hold_out`."""
+def _arguments(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
+    """What a run of this data set was given, among it which documents it held out."""
     settings = settings_of(folder)
     if settings["hashes"] != dataset.fingerprint():
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
         raise BadInput(folder / "run.json", problem, remedy="give two runs of the same data, and no changes since")
-    arguments = settings["arguments"]
+    arguments: Mapping[str, Any] = settings["arguments"]
     if arguments.get("refit"):
         problem = "expected a run that has not seen the documents that it held out, found one with refit"
         raise BadInput(folder / "run.json", problem, remedy="train it without")
-    return arguments.get("validation", 0.0), arguments["seed"]
+    return arguments

@@ -215,7 +215,7 @@ class Task:
         if o.memory and run.plan is not None:
             self.text.embed(self.text.documents)  # all documents once more, and their nodes
             if linked is not None:
-                run.counted("memory", len(train), len(linked.linker.labels), 2 * linked.linker.encoder.width)
+                run.counted("links", len(train), len(linked.linker.labels), 2 * linked.linker.encoder.width)
         return fuse(run, model, self.held_out, train, o, propensity=self.dataset.propensity)
 
 

@@ -99,3 +99,19 @@ def test_a_data_set_without_test_split_has_no_test_filter() -> None:
     train, test = proposed_filter(lists.train, lists.test, lists.labels)
     np.testing.assert_array_equal(train.toarray(), np.eye(2))
     assert test is None
+
+
+def test_the_first_of_some_strings_that_equals_one():
+    words = [f"label {i}" for i in range(1000)] + ["ünï 東京", "🐟"]
+    same = Same(Strings.of([*words, "label 7"]))
+    assert [same.first(word) for word in words] == list(range(len(words)))
+    assert same.first("label") is None
+    assert same.first("") is None
+    assert Same(Strings.of([])).first("a") is None
+
+
+def test_strings_with_one_hash_for_all(monkeypatch):
+    monkeypatch.setattr("longtail.data.filters.hash", lambda _: 7, raising=False)
+    same = Same(Strings.of(["a", "b", "c", "b"]))
+    assert [same.first(word) for word in "abcd"] == [0, 1, 2, None]
+    np.testing.assert_array_equal(same.pairs(Strings.of(["b", "d"])).toarray(), [[0, 1, 0, 1], [0, 0, 0, 0]])

@@ -7,9 +7,9 @@ import pytest
 
 from longtail import LongtailError
 from longtail.data.sparse import csr_of_lists
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.model.label_set import NewLabel
-from longtail.model.segments import Names, Segment
+from longtail.model.segments import Segment
 
 
 def naive(snapshot, text, k, kind):
@@ -97,21 +97,6 @@ def test_all_labels_may_go(label_set):
     assert ranked(label_set.refresh(), "a label", 5, "fused")[0][0] == "one"
     label_set.remove(["one"])
     assert len(label_set.refresh()) == 0
-
-
-def test_names_finds_each_and_nothing_else():
-    words = [f"label {i}" for i in range(1000)] + ["ünï 東京", "🐟"]
-    names = Names(Strings.of(words))
-    assert [names(word) for word in words] == list(range(len(words)))
-    assert names("label") is None
-    assert names("") is None
-    assert Names(Strings.of([]))("a") is None
-
-
-def test_names_with_one_hash_for_all(monkeypatch):
-    monkeypatch.setattr("longtail.model.segments.hash", lambda _: 7, raising=False)
-    names = Names(Strings.of(["a", "b", "c"]))
-    assert [names(word) for word in "abcd"] == [0, 1, 2, None]
 
 
 def test_what_is_added_leaves_the_model_where_it_is(label_set):

@@ -117,10 +117,9 @@ def test_examples_of_new_labels_are_documents_of_theirs() -> None:
     assert memory[np.array([2, 0])].labels.toarray().tolist() == [[0, 1], [0, 1], [1, 0]]
 
 
-def test_the_most_of_each_row_with_ties_and_excluded_pairs() -> None:
+def test_the_most_of_each_row_with_ties() -> None:
     votes = CSR(np.array([[0, 3, 1, 3, 2], [0, 0, 0, 0, 5]], np.float32))
     assert most_of(votes, 3).tolist() == [[1, 3, 4], [4, -1, -1]]
-    assert most_of(votes, 3, exclude=csr_of_lists([[3], [4]], 5)).tolist() == [[1, -1, 4], [-1, -1, -1]]
 
 
 def test_keys_are_unit_rows_and_nothing_stays_nothing() -> None:
