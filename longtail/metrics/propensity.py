@@ -40,7 +40,7 @@ def inverse_propensity(targets: CSR, A: float, B: float) -> Float64Array:
     if rows < 3:
         raise BadInput("propensity", f"expected at least 3 training rows, found {rows}", remedy="leave out the PSP")
     C = (math.log(rows) - 1) * (B + 1) ** A
-    weights: Float64Array = 1 + C * (label_frequency(targets) + B) ** -A  # (L,)
+    weights: Float64Array = 1 + C * (label_frequency(targets) + float(B)) ** -A  # (L,)
     return weights
 
 

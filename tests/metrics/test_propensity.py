@@ -51,6 +51,12 @@ def test_constants_out_of_range(A: float, B: float) -> None:
         inverse_propensity(csr_of_lists(TRAIN, 4), A, B)
 
 
+def test_constants_may_be_whole_numbers() -> None:
+    """N_l is 3 for label 0: 1 + (ln N - 1) (1 + 1) / (3 + 1)."""
+    targets = csr_of_lists([[0], [0], [0], []], 1)
+    np.testing.assert_allclose(inverse_propensity(targets, 1, 1), [1 + (np.log(4) - 1) / 2], rtol=1e-12)
+
+
 def test_too_few_training_rows() -> None:
     with pytest.raises(BadInput, match="at least 3 training rows, found 2"):
         inverse_propensity(csr_of_lists([[0], [1]], 2), 0.55, 1.5)
