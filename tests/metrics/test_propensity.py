@@ -47,7 +47,7 @@ def test_a_label_rows_matrix_gives_other_weights() -> None:
 
 @pytest.mark.parametrize(("A", "B"), [(-0.1, 1.5), (0.55, 0), (0.55, -1), (math.nan, 1.5), (0.55, math.inf)])
 def test_constants_out_of_range(A: float, B: float) -> None:
-    with pytest.raises(BadInput, match=r"expected A >= 0 and B > 0, found .*dataset\.json"):
+    with pytest.raises(BadInput, match=r"expected A >= 0 and B > 0, found .*published results"):
         inverse_propensity(csr_of_lists(TRAIN, 4), A, B)
 
 
