@@ -24,7 +24,6 @@ GRAPHS: Mapping[str, Mapping[str, Any]] = {
 }
 ROWS: Mapping[str, Mapping[str, Any]] = {
     "base (`--graphs none`)": {"graphs": ("none",)},
-    "`ramen`": {},
     "`--graph-weights bandit:0.03`": {"graph_weights": "bandit:0.03"},
     "`--graph-weights fixed:0.03`": {"graph_weights": "fixed:0.03"},
     "`--graph-weights fixed:0.1`": {"graph_weights": "fixed:0.1"},

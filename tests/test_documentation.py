@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from longtail.cli.verbs import VERBS, command_of
+from longtail.compare.methods import Method
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -37,7 +40,17 @@ def known() -> set[str]:
         for folder in ("benchmarks", "examples", "tests/faults")
         for path in (ROOT / folder).rglob("*.py")
     )
-    return OF_OTHERS.union(re.findall(r"\"(?:--)?([a-z0-9-]+)\"", scripts), *(options(command_of(v)) for v in VERBS))
+    return OF_OTHERS.union(
+        re.findall(r"(?:\(?\"--|\(\")([a-z0-9-]+)\"", scripts), *(options(command_of(v)) for v in VERBS)
+    )
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The words of each command of ours that is a line of its own, without what a shell does with it."""
+    for line in re.sub(r" *\\\n\s*", " ", text).splitlines():
+        for part in re.split(r" && | \| ", line.partition(" # ")[0]):
+            if found := re.match(r"\s*(?:\$ )?(?:[A-Z_]+=\S+ )*longtail ([a-z].*)", part):
+                yield shlex.split(found[1], comments=True)
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -58,3 +71,20 @@ def test_files_of_this_project_that_a_page_names_are_there(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_options_that_a_page_names_are_there(page: str, known: set[str]) -> None:
     assert set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", PAGES[page])) - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_that_a_page_shows_have_the_options_of_their_verb(page: str) -> None:
+    for verb, *words in commands(PAGES[page]):
+        command = command_of(verb)
+        command = getattr(command, "commands", {}).get(words[0] if words else "", command)  # a recipe, or a part
+        given = {word[2:].partition("=")[0] for word in words if word.startswith("--")}
+        assert given <= {*options(command), "help"}, (verb, words)
+        for word in words[1:] if verb == "compare" else []:
+            if re.fullmatch(r"([\w.-]+=)?[a-z_]+(:.+)?", word) and re.split("[=:]", word)[0] != word:
+                Method.parse(word)
+
+
+def test_commands_are_found_in_a_page() -> None:
+    text = "    $ longtail train x \\\n        --out y && longtail evaluate y  # so\n`longtail list` is no line.\n"
+    assert list(commands(text)) == [["train", "x", "--out", "y"], ["evaluate", "y"]]

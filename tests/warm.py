@@ -15,6 +15,8 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -62,33 +64,45 @@ class Warm:
         self._process.communicate()
 
 
-def _child(folder: Path, asked: dict[str, Any]) -> NoReturn:
-    """What a forked child does. It ends without taking the interpreter down, which would copy all that it shares."""
+def end_with(action: Callable[[], None], folder: Path) -> NoReturn:
+    """Do something as the last thing in a forked child, whose status is then what the interpreter's would be.
+
+    The child does not take the interpreter down, which would copy all that it shares.
+
+    Args:
+        action: with files of the folder as standard input, output and error.
+        folder: with ``in``; ``out`` and ``err`` are written.
+    """
     for number, name in enumerate(("in", "out", "err")):
         flags = os.O_RDONLY if name == "in" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         os.dup2(os.open(folder / name, flags, 0o600), number)
     sys.stdin = os.fdopen(0, closefd=False)  # the other one may have read ahead
-    sys.argv = ["longtail", *asked["arguments"]]
-    if asked["largest"]:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (asked["largest"], asked["largest"]))
-    from longtail.cli import main
-
-    status: Any = 0
+    status = 1
     try:
-        main()
+        action()
+        status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     except BaseException:  # noqa: BLE001  (what the interpreter does with it)
         traceback.print_exc()
-        status = 1
-    finally:
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(status)
+    except Exception:  # noqa: BLE001
+        status = 120
+    os._exit(status)
 
 
-def _serve(folder: Path) -> None:
-    """Answer commands until there are no more."""
+def run_longtail(arguments: Sequence[str]) -> None:
+    """Run ``longtail`` in this process, to its end."""
+    from longtail.cli import main
+
+    sys.argv = ["longtail", *arguments]
+    main()
+
+
+def import_verbs() -> None:
+    """Import what any command would import when it is given."""
     import scipy.optimize  # noqa: F401
     import torch  # noqa: F401
     import typer._adapters  # noqa: F401  (imported with the first option that is parsed)
@@ -97,11 +111,23 @@ def _serve(folder: Path) -> None:
 
     for verb in VERBS:
         command_of(verb)
+
+
+def _do(arguments: Sequence[str], largest: int | None) -> None:
+    """What is asked of a child."""
+    if largest:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+    run_longtail(arguments)
+
+
+def _serve(folder: Path) -> None:
+    """Answer commands until there are no more."""
+    import_verbs()
     gc.freeze()  # a collection in a child would copy all that it shares
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            _child(folder, json.loads(line))
+            end_with(partial(_do, **json.loads(line)), folder)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -135,7 +134,7 @@ def import_(
     Without --labels, each distinct entry becomes a label whose text is the entry.
     """
     must_be_free(out)
-    constants = None if propensity is None else _propensity(propensity)
+    constants = None if propensity is None else Propensity.parsed(propensity)
     if not is_encoding(encoding):
         raise BadInput("encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
     columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
@@ -153,14 +152,6 @@ def import_(
         dataset = replace(dataset, licence=licence, propensity=constants)
         dataset.write(out)
     _say_written(out, dataset)
-
-
-def _propensity(text: str) -> Propensity:
-    parts = [float(part) for part in text.split(",") if re.fullmatch(r"\s*\d+(\.\d+)?\s*", part)]
-    if len(parts) != 2 or text.count(",") != 1:
-        problem, remedy = f"expected two finite numbers A,B >= 0, found {text}", "for example 0.55,1.5"
-        raise BadInput("propensity", problem, remedy=remedy)
-    return Propensity(*parts)
 
 
 @data_app.command()

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.run_folder import RunFolder, data_of
-from longtail.data.dataset import Dataset
+from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import answers, apart, proposed_pairs
 from longtail.data.io.formats import read_sparse
 from longtail.errors import BadInput
@@ -33,6 +33,10 @@ def evaluate(
     run: RunFolder,
     data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
     k: Annotated[str, typer.Option(help="Cut-offs, with commas.")] = "1,3,5",
+    propensity: Annotated[
+        list[str] | None,
+        typer.Option(help="A,B of a PSP, not those of the data set: 0.55,1.5. Several are shown side by side."),
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
@@ -49,13 +53,13 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
-    ks = _cut_offs(k)
+    ks, constants = _cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []]
     model = load(run, device=device, changes=False)
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=model.fields)
     test = must_have_test(dataset)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
-    found = measured(model, dataset, ks=ks, intervals=intervals, links=links)
+    found = measured(model, dataset, propensity=constants, ks=ks, intervals=intervals, links=links)
     console = Console()
     console.print(found)
     if macro:

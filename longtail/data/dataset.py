@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,19 @@ class Propensity:
 
     A: float
     B: float
+
+    @classmethod
+    def parsed(cls, text: str) -> Propensity:
+        """The constants in a text, as ``"0.55,1.5"``.
+
+        Raises:
+            BadInput: it is not two numbers.
+        """
+        parts = [float(part) for part in text.split(",") if re.fullmatch(r"\s*\d+(\.\d+)?\s*", part)]
+        if len(parts) != 2 or text.count(",") != 1:
+            problem, remedy = f"expected two finite numbers A,B >= 0, found {text}", "for example 0.55,1.5"
+            raise BadInput("propensity", problem, remedy=remedy)
+        return cls(*parts)
 
 
 @dataclass(frozen=True, slots=True)

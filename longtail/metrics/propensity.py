@@ -36,11 +36,11 @@ def inverse_propensity(targets: CSR, A: float, B: float) -> Float64Array:
     rows = targets.shape[0]
     if not (math.isfinite(A) and math.isfinite(B) and A >= 0 and B > 0):
         found = f"expected A >= 0 and B > 0, found A = {A:g} and B = {B:g}"
-        raise BadInput("propensity", found, remedy="correct them in dataset.json")
+        raise BadInput("propensity", found, remedy="give those of published results, as 0.55 and 1.5")
     if rows < 3:
         raise BadInput("propensity", f"expected at least 3 training rows, found {rows}", remedy="leave out the PSP")
     C = (math.log(rows) - 1) * (B + 1) ** A
-    weights: Float64Array = 1 + C * (label_frequency(targets) + B) ** -A  # (L,)
+    weights: Float64Array = 1 + C * (label_frequency(targets) + float(B)) ** -A  # (L,)
     return weights
 
 

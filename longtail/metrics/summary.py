@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.metrics.bins import Bins
 from longtail.metrics.intervals import Interval, intervals
-from longtail.metrics.places import place
+from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import KS, metric_of, score
 from longtail.metrics.reliability import calibration_errors
@@ -53,12 +53,13 @@ class Evaluation:
     Attributes:
         n: test documents.
         N: training documents, which the propensities depend on.
-        propensity: A and B of the PSP, or None where the data set has none: it has no PSP then.
+        propensity: A and B of the PSP, or None where none were given: it has no PSP then.
         kinds: metrics in percent by score kind: ``kinds["fused"]["P@1"]``.
         headline: the kind that predictions use.
         ranked: the rankings that were measured, with the documents' vectors and the time that they took.
         intervals: 95 % intervals by score kind; empty where none were drawn.
         reliability: ECE@1 and ECE@5 in percentage points by score kind, of kinds that have probabilities.
+        others: the same rankings under further constants: those metrics that depend on them, and nothing else.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -72,6 +73,7 @@ class Evaluation:
     ranked: Ranked = field(repr=False, compare=False)
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
     reliability: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    others: Sequence[Evaluation] = ()
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -88,8 +90,9 @@ class Evaluation:
         """What ``longtail evaluate --json`` writes.
 
         ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
-        the data set has none. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn, and
-        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities.
+        none were given. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn,
+        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, and ``"others"`` where
+        further constants were given: for each pair the same again, with the metrics that depend on it.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -107,6 +110,8 @@ class Evaluation:
             }
         if self.reliability:
             content["reliability"] = {kind: dict(self.reliability[kind]) for kind in order if kind in self.reliability}
+        if self.others:
+            content["others"] = [other.as_dict() for other in self.others]
         return content
 
     def __str__(self) -> str:
@@ -140,7 +145,7 @@ def measure(
     ranked: Ranked,
     truth: CSR,
     train: CSR,
-    propensity: Propensity | None,
+    propensities: Sequence[Propensity],
     *,
     headline: str,
     ks: Sequence[int] = KS,
@@ -152,7 +157,7 @@ def measure(
         ranked: n test documents, filtered pairs left out.
         truth: (n, L) relevant labels.
         train: (N, L) labels of the original training documents, for the propensities.
-        propensity: constants of the data set; without them there is no PSP.
+        propensities: constants, each of which has a PSP of its own; without any there is none.
         headline: the kind that predictions use.
         ks: cut-offs.
         generator: draws bootstrap intervals where it is given; every kind is judged on draws of its own.
@@ -160,21 +165,33 @@ def measure(
     Raises:
         BadInput: as `longtail.metrics.places.place` and `longtail.metrics.ranking.score` do.
     """
-    weights = None if propensity is None else inverse_propensity(train, propensity.A, propensity.B)
-    scores = {kind: score(place(top, truth), ks=ks, inverse_propensity=weights) for kind, top in ranked.tops.items()}
-    return Evaluation(
-        n=truth.shape[0],
-        N=train.shape[0],
-        propensity=propensity,
-        kinds={kind: {name: ratio.value for name, ratio in ratios.items()} for kind, ratios in scores.items()},
-        headline=headline,
-        ranked=ranked,
-        intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
-        reliability={
-            kind: calibration_errors(ranked.tops[kind], chances, truth)
-            for kind, chances in ranked.probabilities.items()
-        },
-    )
+    pairs = {kind: place(top, truth) for kind, top in ranked.tops.items()}
+    given: Sequence[Propensity | None] = propensities or [None]
+    found: list[Evaluation] = []
+    for propensity in given:
+        weights = None if propensity is None else inverse_propensity(train, propensity.A, propensity.B)
+        scores = {kind: score(places, ks=ks, inverse_propensity=weights) for kind, places in pairs.items()}
+        if found:
+            scores = {kind: _weighted(ratios) for kind, ratios in scores.items()}
+        evaluation = Evaluation(
+            n=truth.shape[0],
+            N=train.shape[0],
+            propensity=propensity,
+            kinds={kind: {name: ratio.value for name, ratio in ratios.items()} for kind, ratios in scores.items()},
+            headline=headline,
+            ranked=ranked,
+            intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
+        )
+        found.append(evaluation)
+    reliability = {
+        kind: calibration_errors(ranked.tops[kind], chances, truth) for kind, chances in ranked.probabilities.items()
+    }
+    return replace(found[0], reliability=reliability, others=tuple(found[1:]))
+
+
+def _weighted(ratios: Mapping[str, Ratio]) -> dict[str, Ratio]:
+    """Those that depend on the constants of the propensities."""
+    return {name: ratio for name, ratio in ratios.items() if metric_of(name).weighted}
 
 
 def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metric: str) -> Table:
@@ -194,19 +211,27 @@ def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False)
     for kind in evaluation.kinds:
         marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    constants = None if macro else evaluation.propensity
-    if constants is not None:
+    if evaluation.propensity is not None and not macro:
         table.add_column()
     names = [name for name in evaluation.kinds[evaluation.headline] if metric_of(name).macro == macro]
     for name, following in zip(names, [*names[1:], ""], strict=True):
-        cells = [_cell(evaluation, kind, name, with_intervals=with_intervals) for kind in evaluation.kinds]
-        if constants is not None and metric_of(name).weighted:
-            cells.append(f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}")
-        table.add_row(name, *cells, end_section=name.partition("@")[0] != following.partition("@")[0])
+        for one in (evaluation, *evaluation.others) if metric_of(name).weighted else (evaluation,):
+            cells = [_cell(one, kind, name, with_intervals=with_intervals) for kind in one.kinds]
+            table.add_row(name, *cells, *_constants(one, name))
+        if name.partition("@")[0] != following.partition("@")[0]:
+            table.add_section()
     for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
         found = (evaluation.reliability.get(kind, {}).get(name) for kind in evaluation.kinds)
         table.add_row(name, *("" if value is None else f"{value:.2f}" for value in found))
     return table
+
+
+def _constants(evaluation: Evaluation, name: str) -> list[str]:
+    """The cell with what a metric depends on, if it does."""
+    constants = evaluation.propensity
+    if constants is None or not metric_of(name).weighted:
+        return []
+    return [f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}"]
 
 
 def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool) -> str:

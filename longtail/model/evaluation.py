@@ -25,7 +25,7 @@ def evaluate(
     dataset: Dataset | Split | str | Path,
     *,
     train: CSR | None = None,
-    propensity: Propensity | None = None,
+    propensity: Propensity | Sequence[Propensity] | None = None,
     ks: Sequence[int] = KS,
     intervals: bool = False,
     links: IntArray | None = None,
@@ -44,7 +44,8 @@ def evaluate(
             ``train``. Its filtered pairs are not ranked.
         train: (N, L) CSR, the labels of the original training documents, which the propensities depend on; those of the
             data set if left out.
-        propensity: the constants A and B; those of the data set if left out, and without any there is no PSP.
+        propensity: the constants A and B, or several pairs of them, each of which has a PSP of its own; those of the
+            data set if left out, and without any there is no PSP.
         ks: cut-offs, each at least 1.
         intervals: draw 95 % bootstrap intervals over test documents, with a generator of seed 0.
         links: (n, K) int64, for a model that enriches documents: the nodes of each, padded with -1; those that it finds
@@ -52,7 +53,8 @@ def evaluate(
         device: where a run folder's model is opened: a torch device, or ``auto`` for a GPU where there is one.
 
     Returns:
-        The metrics by score kind, and the rankings that they were measured on.
+        The metrics by score kind, and the rankings that they were measured on; those under the second pair of constants
+        and further ones are its ``others``.
 
     Raises:
         BadInput: there is no test split, or no training labels, or other labels than the model's; or a file of the run
@@ -78,7 +80,8 @@ def evaluate(
             raise BadInput(name, problem, remedy="give the data set that the model was trained on")
     ranked = rank_test(model, test, max([*ks, DEPTH]), links)
     generator = np.random.default_rng(0) if intervals else None
-    return measure(ranked, test.targets, train, propensity, headline=model.kinds[-1], ks=ks, generator=generator)
+    constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
+    return measure(ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator)
 
 
 def must_have_test(dataset: Dataset) -> Split:

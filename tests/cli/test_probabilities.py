@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from longtail import load
+from longtail import load, recipes
 from longtail.cli.verbs import app
 from longtail.errors import BadInput
 from longtail.testing.planted import planted
@@ -114,8 +114,6 @@ def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path
 
 @pytest.mark.parametrize("arguments", [("--probabilities",), ("--threshold", 0.5), ("--precision", 0.9)])
 def test_a_model_without_says_what_to_do(predict, tmp_path, arguments):
-    from longtail import recipes
-
     data = planted(0, documents=200, test_documents=16, labels=64).dataset
     recipes.dpr(data, width=8, epochs=1, out=tmp_path / "run", device="cpu")
     result = predict(*arguments, run=tmp_path / "run")

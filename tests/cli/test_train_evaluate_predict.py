@@ -67,6 +67,22 @@ def test_evaluate_prints_every_kind_and_writes_json(trained, longtail, tmp_path)
     assert report["kinds"]["fused"]["P@1"] > report["kinds"]["encoder"]["P@1"]
 
 
+def test_evaluate_shows_the_psp_under_all_constants_that_are_given(trained, longtail, tmp_path):
+    given = ("--propensity", "0.55,1.5", "--propensity", "0.5,0.4")
+    status, output, errors = longtail("evaluate", trained[0], "--json", tmp_path / "m.json", *given)
+    assert status == 0, errors
+    report = json.loads((tmp_path / "m.json").read_text())
+    under = [report, *report["others"]]
+    assert [(one["A"], one["B"]) for one in under] == [(0.55, 1.5), (0.5, 0.4)]
+    lines = [line for line in output.splitlines() if line.split()[:1] == ["PSP@5"]]
+    for one, line in zip(under, lines, strict=True):
+        assert f"{one['kinds']['fused']['PSP@5']:.2f}" in line.split()
+        assert f"A {one['A']:g}, B {one['B']:g}, N 600" in line
+    status, _, errors = longtail("evaluate", trained[0], "--propensity", "0.55")
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "propensity: expected two finite numbers A,B >= 0, found 0.55; for example 0.55,1.5" in errors
+
+
 @pytest.mark.parametrize("words", ["evaluate", "labels list", "predict"])
 def test_a_process_that_imports_it_all_says_and_ends_the_same(trained, longtail, start_longtail, words):
     """Other tests ask a process that has imported longtail, and whose interpreter is not taken down."""

@@ -12,15 +12,16 @@ import select
 import signal
 import subprocess
 import sys
-import traceback
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from faults.layer import PAGE, Fault, Mode, Page, compiled, page_of
+from warm import end_with, import_verbs, run_longtail
 
 LIMIT = 60.0  # seconds, after which a command hangs
 NOTHING = Fault(Mode.OFF)
@@ -78,57 +79,33 @@ class Nursery:
         self._process.communicate()
 
 
-def _child(folder: Path, root: Path, page: Page, asked: dict[str, Any]) -> None:
-    """What a forked child does; it does not return."""
+def _do(root: Path, page: Page, asked: dict[str, Any]) -> None:
+    """What is asked of a child."""
     os.setsid()
-    for number, name in enumerate(("in", "out", "err")):
-        flags = os.O_RDONLY if name == "in" else os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        os.dup2(os.open(folder / name, flags, 0o600), number)
-    from longtail.cli import main
-
-    sys.argv = ["longtail", *asked["arguments"]]
-    fault = Fault(**asked["fault"])
-    status = 1
-    try:
-        page.arm(root, fault)
-        if asked["program"]:
-            exec(asked["program"], {})
-            status = 0
-        else:
-            main()
-    except SystemExit as ended:
-        status = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001  (what the interpreter does with it)
-        traceback.print_exc()
-    finally:
-        with suppress(Exception):
-            sys.stdout.flush()
-            sys.stderr.flush()
-        os._exit(status)
+    page.arm(root, Fault(**asked["fault"]))
+    if asked["program"]:
+        exec(asked["program"], {})
+    else:
+        run_longtail(asked["arguments"])
 
 
 def _serve(folder: Path, root: Path) -> None:
     """Answer commands until there are no more."""
     import faiss
     import pyarrow.parquet  # noqa: F401
-    import scipy.optimize  # noqa: F401
     import torch
     import transformers.models.bert  # noqa: F401
-    import typer._adapters  # noqa: F401  (imported with the first option that is parsed)
-
-    from longtail.cli.verbs import VERBS, command_of
 
     torch.set_num_threads(1)
     faiss.omp_set_num_threads(1)
-    for verb in VERBS:
-        command_of(verb)
+    import_verbs()
     page = page_of(folder / "page")
     (folder / "in").touch()
     for line in sys.stdin:
         asked = json.loads(line)
         child = os.fork()
         if not child:
-            _child(folder, root, page, asked)
+            end_with(partial(_do, root, page, asked), folder)
         descriptor = os.pidfd_open(child)
         over, _, _ = select.select([descriptor], [], [], asked["limit"])
         calls, fired, wrong = page.count, page.fired, (page.inode, page.at)

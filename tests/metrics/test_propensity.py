@@ -47,8 +47,14 @@ def test_a_label_rows_matrix_gives_other_weights() -> None:
 
 @pytest.mark.parametrize(("A", "B"), [(-0.1, 1.5), (0.55, 0), (0.55, -1), (math.nan, 1.5), (0.55, math.inf)])
 def test_constants_out_of_range(A: float, B: float) -> None:
-    with pytest.raises(BadInput, match=r"expected A >= 0 and B > 0, found .*dataset\.json"):
+    with pytest.raises(BadInput, match=r"expected A >= 0 and B > 0, found .*published results"):
         inverse_propensity(csr_of_lists(TRAIN, 4), A, B)
+
+
+def test_constants_may_be_whole_numbers() -> None:
+    """N_l is 3 for label 0: 1 + (ln N - 1) (1 + 1) / (3 + 1)."""
+    targets = csr_of_lists([[0], [0], [0], []], 1)
+    np.testing.assert_allclose(inverse_propensity(targets, 1, 1), [1 + (np.log(4) - 1) / 2], rtol=1e-12)
 
 
 def test_too_few_training_rows() -> None:

@@ -38,7 +38,9 @@ def ranked() -> Ranked:
 
 @pytest.fixture(scope="module")
 def report() -> Evaluation:
-    return measure(ranked(), TRUTH, TRAIN, Propensity(0.55, 1.5), headline="fused", generator=np.random.default_rng(1))
+    return measure(
+        ranked(), TRUTH, TRAIN, [Propensity(0.55, 1.5)], headline="fused", generator=np.random.default_rng(1)
+    )
 
 
 def printed(report: Evaluation, width: int) -> str:
@@ -69,7 +71,7 @@ def test_json_has_the_documented_form(report: Evaluation) -> None:
 
 
 def test_json_without_intervals_and_constants() -> None:
-    content = measure(ranked(), TRUTH, TRAIN, None, headline="encoder", ks=(2,)).as_dict()
+    content = measure(ranked(), TRUTH, TRAIN, [], headline="encoder", ks=(2,)).as_dict()
     assert list(content) == ["n", "A", "B", "N", "kinds"]
     assert content["A"] is None
     assert list(content["kinds"]["encoder"]) == ["P@2", "nDCG@2", "R@2", "C@2", "macroP@2", "macroF1@2", "microF1@2"]
@@ -109,9 +111,55 @@ def test_intervals_give_way_on_a_narrow_terminal(report: Evaluation) -> None:
 
 
 def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
-    text = printed(measure(ranked(), TRUTH, TRAIN, None, headline="fused"), 80)
+    text = printed(measure(ranked(), TRUTH, TRAIN, [], headline="fused"), 80)
     assert "PSP@" not in text
     assert "No PSP: dataset.json gives no propensity constants A and B." in text
+
+
+@pytest.fixture(scope="module")
+def under_two() -> Evaluation:
+    """The worked example of docs/metrics.md (`tests/metrics/test_ranking.py`) under two pairs of constants."""
+    train = csr_of_lists([[j for j, n in enumerate((9, 4, 3, 1, 0)) if i < n] for i in range(20)], 5)
+    truth = csr_of_lists([[0, 1], [1, 2, 4], []], 5)
+    top = TopK(np.array([[0, 3, 1], [4, 0, -1], [2, 1, 0]]), np.zeros((3, 3), np.float32))
+    pairs = [Propensity(1, 1), Propensity(2, 1)]
+    generator = np.random.default_rng(1)
+    found = Ranked(np.zeros((3, 1), np.float32), {"fused": top}, {"fused": 0.1})
+    return measure(found, truth, train, pairs, headline="fused", ks=(1, 3), generator=generator)
+
+
+def test_each_pair_of_constants_has_a_psp_of_its_own(under_two: Evaluation) -> None:
+    (other,) = under_two.others
+    assert under_two.propensity == Propensity(1, 1)
+    assert other.propensity == Propensity(2, 1)
+    by_hand = ((94.12, 68.33), (97.68, 80.15))
+    for found, psp in zip((under_two, other), by_hand, strict=True):
+        assert [found.kinds["fused"][f"PSP@{k}"] for k in (1, 3)] == pytest.approx(psp, abs=0.005)
+    assert list(other.kinds["fused"]) == ["PSP@1", "PSP@3", "PSnDCG@1", "PSnDCG@3"]
+    assert under_two.kinds["fused"]["P@1"] == pytest.approx(200 / 3)
+
+
+def test_json_and_table_have_all_pairs_of_constants(under_two: Evaluation) -> None:
+    content = under_two.as_dict()
+    assert [content[key] for key in ("A", "B")] == [1, 1]
+    (other,) = content["others"]
+    assert [other[key] for key in ("n", "A", "B", "N")] == [3, 2, 1, 20]
+    assert other["kinds"]["fused"]["PSP@3"] == pytest.approx(80.15, abs=0.005)
+    low, high = other["intervals"]["fused"]["PSP@1"]
+    assert low <= other["kinds"]["fused"]["PSP@1"] <= high
+    rows = [line.split() for line in str(under_two).splitlines()]
+    shown = [" ".join([row[1], *row[3:]]) for row in rows if row[:1] == ["PSP@3"]]
+    assert shown == ["68.33 A 1, B 1, N 20", "80.15 A 2, B 1, N 20"], "below one another, each with its constants"
+    assert sum(row[:1] == ["P@1"] for row in rows) == 1
+
+
+def test_further_constants_do_not_change_what_the_first_say(report: Evaluation) -> None:
+    pairs, generator = [Propensity(0.55, 1.5), Propensity(0.5, 0.4)], np.random.default_rng(1)
+    more = measure(ranked(), TRUTH, TRAIN, pairs, headline="fused", generator=generator)
+    assert replace(more, others=()) == report
+    alone = measure(ranked(), TRUTH, TRAIN, pairs[1:], headline="fused")
+    for kind in KINDS:
+        assert more.others[0].kinds[kind].items() < alone.kinds[kind].items()
 
 
 def test_a_psp_without_its_constants_is_refused(report: Evaluation) -> None:

@@ -77,6 +77,10 @@ def test_a_model_a_folder_a_data_set_and_a_split_say_the_same(found, trained, da
     assert without.kinds["fused"].items() < found.kinds["fused"].items()
     other = longtail.evaluate(model, dataset, propensity=Propensity(0.6, 2.6))
     assert other.kinds["fused"]["PSP@5"] != found.kinds["fused"]["PSP@5"]
+    both = longtail.evaluate(model, dataset, propensity=[Propensity(0.6, 2.6), dataset.propensity])
+    assert (both.propensity, both.others[0].propensity) == (Propensity(0.6, 2.6), dataset.propensity)
+    assert both.kinds == other.kinds
+    assert both.others[0].kinds["fused"]["PSP@5"] == found.kinds["fused"]["PSP@5"]
 
 
 def test_cut_offs_and_intervals_are_asked_for(trained, dataset):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -86,8 +88,6 @@ def test_an_ensemble_has_one_memory_of_its_own(trained, tmp_path):
 
 def test_a_new_example_is_remembered_at_once(trained, tmp_path):
     """A label whose text says nothing is found by an example of it, and goes with the label."""
-    import shutil
-
     _, titles, folder, _ = trained
     labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
     labels.add([NewLabel("new", "nothing", [{"title": titles[0]}]), NewLabel("other", "nothing")])
@@ -111,8 +111,6 @@ def test_a_new_example_is_remembered_at_once(trained, tmp_path):
 
 def test_examples_go_with_their_label_also_for_who_saw_them_come(trained, tmp_path):
     """Else those of labels that were replaced crowd out all other neighbours, until the run is opened anew."""
-    import shutil
-
     _, titles, folder, _ = trained
     run = shutil.copytree(folder, tmp_path / "run")
     labels = LabelSet(run, device="cpu")

@@ -56,7 +56,7 @@ def test_it_is_in_the_evaluation(dataset):
     truth, train = dataset.test.targets, dataset.train.targets
     top = ranking(truth, 0)
     ranked = Ranked(np.zeros((len(truth.indptr) - 1, 1), np.float32), {"encoder": top}, {"encoder": 1.0})
-    found = measure(ranked, truth, train, dataset.propensity, headline="encoder", generator=np.random.default_rng(0))
+    found = measure(ranked, truth, train, [dataset.propensity], headline="encoder", generator=np.random.default_rng(0))
     assert found.kinds["encoder"]["toy@5"] == pytest.approx(share_of(top, truth, 5))
     assert found.as_dict()["kinds"]["encoder"].keys() >= set(NAMES)
     assert found.as_dict()["intervals"]["encoder"].keys() >= set(NAMES)
