@@ -8,6 +8,7 @@ through `parsed`, so that each of them refuses the same value in the same line.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -21,6 +22,7 @@ from longtail.errors import BadInput
 Options = TypeVar("Options")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CALLED = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,3 +246,25 @@ def stored(options: Any) -> dict[str, Any]:
 def as_json(value: Any) -> Any:
     """A value of an option as JSON keeps it: several are a list."""
     return list(value) if isinstance(value, tuple) else value
+
+
+def seconds_of(name: str, text: str) -> float:
+    """The seconds of ``90s``, ``10m``, ``1.5h`` or a plain number.
+
+    Args:
+        name: of the option that they are given to.
+        text: what is given.
+
+    Raises:
+        BadInput: it is none of those, or not above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", text.strip())
+    if match is None or not float(match[1]):
+        raise BadInput(name, f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def time_of(seconds: float) -> str:
+    """Seconds, as `seconds_of` reads them: in hours or minutes where these are whole."""
+    unit = next(unit for unit in "hms" if unit == "s" or not seconds % _UNITS[unit])
+    return f"{seconds / _UNITS[unit]:g}{unit}"
