@@ -23,6 +23,7 @@ Options = TypeVar("Options")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CALLED = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,13 @@ class Range:
         return " and ".join(words) or "a finite number"
 
 
+class AtMost(int):
+    """A number of epochs before which a stage may end by itself: what ``auto`` is as a value."""
+
+    def __str__(self) -> str:
+        return f"at most {int(self)}"
+
+
 COUNT = Range(1)  # 1, 2, ...
 NATURAL = Range(0)  # 0, 1, ...; and numbers that may be 0
 POSITIVE = Range(0, open="low")
@@ -72,6 +80,7 @@ class Option:
         range: of numbers.
         choices: of names; None where others will do, too.
         calls: whether a name may have options, as in ``name:option=value`` (`longtail.calls`).
+        auto: how many times the default ``auto`` is at most; None where that is no value.
         known: names that stand for something, where others will do, too; None where there are none.
         group: what the options are about that it belongs to.
     """
@@ -86,6 +95,7 @@ class Option:
     choices: Collection[str] | None
     known: Collection[str] | None
     calls: bool
+    auto: int | None
     group: str
 
     @property
@@ -115,6 +125,8 @@ class Option:
         return tuple(self._one(part) for part in parts)
 
     def _one(self, given: Any) -> Any:
+        if given == _AUTO and self.auto is not None:
+            return AtMost(self.auto * self.default)
         found = _converted(self.kind, given)
         if found is None:
             raise self._bad(f"expected {_CALLED[self.kind]}", given)
@@ -152,6 +164,7 @@ def option(
     choices: Collection[str] | None = None,
     known: Collection[str] | None = None,
     calls: bool = False,
+    auto: int | None = None,
 ) -> Any:
     """A field of a class of options.
 
@@ -162,9 +175,10 @@ def option(
         choices: the names that it may be, as a table of losses.
         known: names that help is to list, where it may be others, too.
         calls: whether a name may have options, as in ``name:option=value``.
+        auto: how many times its default it may come to where ``auto`` is asked for; None where that is no value.
     """
     described = {"about": about, "within": within, "choices": choices, "known": known, "calls": calls}
-    return field(default=default, metadata=described)
+    return field(default=default, metadata={**described, "auto": auto})
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -209,6 +223,7 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         choices=item.metadata["choices"],
         known=item.metadata["known"],
         calls=item.metadata["calls"],
+        auto=item.metadata["auto"],
         group=group,
     )
 
@@ -244,7 +259,9 @@ def stored(options: Any) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """A value of an option as JSON keeps it: several are a list."""
+    """A value of an option as JSON keeps it: several are a list, and `AtMost` is what was asked for."""
+    if isinstance(value, AtMost):
+        return _AUTO
     return list(value) if isinstance(value, tuple) else value
 
 

@@ -145,7 +145,8 @@ class Progress:
         """Bring a stage to where an earlier process left it.
 
         Returns:
-            ``{"done": True}`` where the stage is finished (its modules are loaded), else the position of its checkpoint
+            ``{"done": True, "epoch": epochs that it took}`` where the stage is finished (its modules are loaded; those
+            that earlier versions finished do not say their epochs), else the position of its checkpoint
             (everything is loaded), else an empty dict.
 
         Raises:
@@ -157,7 +158,7 @@ class Progress:
             with _state_in(finished) as saved:
                 for name, module in modules.items():
                     load_module_state(module, saved[name])
-            return {"done": True}
+                return {"done": True, **saved.get("position", {})}
         if checkpoint is not None and checkpoint.exists():
             with _state_in(checkpoint) as saved:
                 for name, module in modules.items():
@@ -189,11 +190,12 @@ class Progress:
         if self._meter is not None:
             self._meter.write()
 
-    def finish(self, stage: str, modules: Mapping[str, nn.Module]) -> None:
-        """Keep the result of a stage, and let its checkpoint go."""
+    def finish(self, stage: str, modules: Mapping[str, nn.Module], epochs: int) -> None:
+        """Keep the result of a stage that took so many epochs, and let its checkpoint go."""
         path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
         if path is not None and checkpoint is not None:
-            save_state(path, {name: module.state_dict() for name, module in modules.items()})
+            states = {name: module.state_dict() for name, module in modules.items()}
+            save_state(path, {**states, "position": {"epoch": epochs}})
             remove_file(checkpoint)
             self.account()
         self._last = time.monotonic()
