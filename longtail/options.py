@@ -80,6 +80,7 @@ class Option:
         range: of numbers.
         choices: of names; None where others will do, too.
         calls: whether a name may have options, as in ``name:option=value`` (`longtail.calls`).
+        time: whether a number is one of seconds, which may be written as `seconds_of` reads it.
         auto: how many times the default ``auto`` is at most; None where that is no value.
         known: names that stand for something, where others will do, too; None where there are none.
         group: what the options are about that it belongs to.
@@ -95,6 +96,7 @@ class Option:
     choices: Collection[str] | None
     known: Collection[str] | None
     calls: bool
+    time: bool
     auto: int | None
     group: str
 
@@ -127,7 +129,9 @@ class Option:
     def _one(self, given: Any) -> Any:
         if given == _AUTO and self.auto is not None:
             return AtMost(self.auto * self.default)
-        found = _converted(self.kind, given)
+        found: Any = (
+            seconds_of(self.name, given) if self.time and isinstance(given, str) else _converted(self.kind, given)
+        )
         if found is None:
             raise self._bad(f"expected {_CALLED[self.kind]}", given)
         if self.range is not None and found not in self.range:
@@ -164,6 +168,7 @@ def option(
     choices: Collection[str] | None = None,
     known: Collection[str] | None = None,
     calls: bool = False,
+    time: bool = False,
     auto: int | None = None,
 ) -> Any:
     """A field of a class of options.
@@ -175,10 +180,11 @@ def option(
         choices: the names that it may be, as a table of losses.
         known: names that help is to list, where it may be others, too.
         calls: whether a name may have options, as in ``name:option=value``.
+        time: whether it is a number of seconds, which may be written as ``90s``, ``10m`` or ``2h``.
         auto: how many times its default it may come to where ``auto`` is asked for; None where that is no value.
     """
     described = {"about": about, "within": within, "choices": choices, "known": known, "calls": calls}
-    return field(default=default, metadata={**described, "auto": auto})
+    return field(default=default, metadata={**described, "time": time, "auto": auto})
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -223,6 +229,7 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         choices=item.metadata["choices"],
         known=item.metadata["known"],
         calls=item.metadata["calls"],
+        time=item.metadata["time"],
         auto=item.metadata["auto"],
         group=group,
     )

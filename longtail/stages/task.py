@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
-from longtail.options import COUNT, NATURAL, POSITIVE, option
+from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
@@ -39,6 +40,7 @@ from longtail.train.run import Run
 from longtail.transforms import TRANSFORMS, augmented
 
 MOST_OF_AUTO = 4  # times the default
+_MOST_OF_BUDGET = 2  # times the epochs without one: the data sets measured gain next to nothing from more
 _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
@@ -109,6 +111,11 @@ class EncoderOptions(TextOptions):
         None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
     )
     warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
+
+    def for_budget(self) -> Sequence[Mapping[str, Any]]:
+        """As many epochs as there would be without, twice as many at most; those of ``auto`` at most."""
+        kind, most = type(self.epochs), self.epochs * (1 if isinstance(self.epochs, AtMost) else _MOST_OF_BUDGET)
+        return [{"epochs": kind(count)} for count in range(1, most + 1)]
 
 
 @dataclass(frozen=True, slots=True)

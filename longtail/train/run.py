@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,7 @@ class Run:
         seed: of all random numbers, from the recipe's options.
         device: where it trains, from the recipe's options.
         plan: what it would do, while its page is run for that.
+        since: when it was made, of `time.monotonic`.
     """
 
     def __init__(
@@ -72,9 +74,9 @@ class Run:
         self.progress = Progress(None if dry else folder, self.log, interval)
         self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
         self.plan: Plan | None = None
-        self.interval = interval
-        self.planned = False
+        self.interval, self.planned, self.since = interval, False, time.monotonic()
         self._made: dict[str, Any] = {}
+        self._rates: dict[object, float] = {}  # what plans have measured
         self._within = ""  # the names of the folders of runs that it is in, before its stages in a plan
         if threads is not None:
             torch.set_num_threads(threads)
@@ -128,8 +130,8 @@ class Run:
 
     @contextmanager
     def planning(self) -> Iterator[Plan]:
-        """A plan, and a run that only says what it would do inside this context."""
-        self.plan = Plan(self.folder)
+        """A plan, and a run that only says what it would do inside this context; what one measures serves the next."""
+        self.plan = Plan(self.folder, self._rates)
         try:
             yield self.plan
         finally:
@@ -228,7 +230,8 @@ class Run:
         some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), _SAMPLE)).astype(np.int64))
         count = max(1, len(some))
         return self.plan.rate(
-            (what, id(encoder)), lambda: timed(lambda: embed(encoder, some, device=self.device)) / count
+            (self._within, what, type(encoder), encoder.width),
+            lambda: timed(lambda: embed(encoder, some, device=self.device)) / count,
         )
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
