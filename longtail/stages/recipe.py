@@ -30,6 +30,7 @@ from longtail.units import duration
 P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
+_SLACK = 1.25  # times its plan, which leaves out what is learned on held-out documents, and other load, may a run take
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -167,7 +168,7 @@ def _choice(
     """
 
     def in_all(settings: Mapping[str, Any]) -> float:
-        return seconds(settings) + time.monotonic() - since
+        return _SLACK * seconds(settings) + time.monotonic() - since
 
     choices = o.for_budget()
     fitting = bisect_right(choices, budget, key=in_all)
