@@ -30,7 +30,7 @@ from longtail.units import duration
 P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
-_SLACK = 1.25  # times its plan, which leaves out what is learned on held-out documents, and other load, may a run take
+_SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
