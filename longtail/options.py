@@ -8,6 +8,7 @@ through `parsed`, so that each of them refuses the same value in the same line.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
@@ -21,6 +22,8 @@ from longtail.errors import BadInput
 Options = TypeVar("Options")
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _CALLED = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ class Range:
         return " and ".join(words) or "a finite number"
 
 
+class AtMost(int):
+    """A number of epochs before which a stage may end by itself: what ``auto`` is as a value."""
+
+    def __str__(self) -> str:
+        return f"at most {int(self)}"
+
+
 COUNT = Range(1)  # 1, 2, ...
 NATURAL = Range(0)  # 0, 1, ...; and numbers that may be 0
 POSITIVE = Range(0, open="low")
@@ -70,6 +80,8 @@ class Option:
         range: of numbers.
         choices: of names; None where others will do, too.
         calls: whether a name may have options, as in ``name:option=value`` (`longtail.calls`).
+        time: whether a number is one of seconds, which may be written as `seconds_of` reads it.
+        auto: how many times the default ``auto`` is at most; None where that is no value.
         known: names that stand for something, where others will do, too; None where there are none.
         group: what the options are about that it belongs to.
     """
@@ -84,6 +96,8 @@ class Option:
     choices: Collection[str] | None
     known: Collection[str] | None
     calls: bool
+    time: bool
+    auto: int | None
     group: str
 
     @property
@@ -113,7 +127,11 @@ class Option:
         return tuple(self._one(part) for part in parts)
 
     def _one(self, given: Any) -> Any:
-        found = _converted(self.kind, given)
+        if given == _AUTO and self.auto is not None:
+            return AtMost(self.auto * self.default)
+        found: Any = (
+            seconds_of(self.name, given) if self.time and isinstance(given, str) else _converted(self.kind, given)
+        )
         if found is None:
             raise self._bad(f"expected {_CALLED[self.kind]}", given)
         if self.range is not None and found not in self.range:
@@ -150,6 +168,8 @@ def option(
     choices: Collection[str] | None = None,
     known: Collection[str] | None = None,
     calls: bool = False,
+    time: bool = False,
+    auto: int | None = None,
 ) -> Any:
     """A field of a class of options.
 
@@ -160,9 +180,11 @@ def option(
         choices: the names that it may be, as a table of losses.
         known: names that help is to list, where it may be others, too.
         calls: whether a name may have options, as in ``name:option=value``.
+        time: whether it is a number of seconds, which may be written as ``90s``, ``10m`` or ``2h``.
+        auto: how many times its default it may come to where ``auto`` is asked for; None where that is no value.
     """
     described = {"about": about, "within": within, "choices": choices, "known": known, "calls": calls}
-    return field(default=default, metadata=described)
+    return field(default=default, metadata={**described, "time": time, "auto": auto})
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -207,6 +229,8 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         choices=item.metadata["choices"],
         known=item.metadata["known"],
         calls=item.metadata["calls"],
+        time=item.metadata["time"],
+        auto=item.metadata["auto"],
         group=group,
     )
 
@@ -242,5 +266,29 @@ def stored(options: Any) -> dict[str, Any]:
 
 
 def as_json(value: Any) -> Any:
-    """A value of an option as JSON keeps it: several are a list."""
+    """A value of an option as JSON keeps it: several are a list, and `AtMost` is what was asked for."""
+    if isinstance(value, AtMost):
+        return _AUTO
     return list(value) if isinstance(value, tuple) else value
+
+
+def seconds_of(name: str, text: str) -> float:
+    """The seconds of ``90s``, ``10m``, ``1.5h`` or a plain number.
+
+    Args:
+        name: of the option that they are given to.
+        text: what is given.
+
+    Raises:
+        BadInput: it is none of those, or not above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", text.strip())
+    if match is None or not float(match[1]):
+        raise BadInput(name, f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def time_of(seconds: float) -> str:
+    """Seconds, as `seconds_of` reads them: in hours or minutes where these are whole."""
+    unit = next(unit for unit in "hms" if unit == "s" or not seconds % _UNITS[unit])
+    return f"{seconds / _UNITS[unit]:g}{unit}"

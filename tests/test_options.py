@@ -12,7 +12,7 @@ import pytest
 
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.options import COUNT, POSITIVE, Option, Range, option, options_of, parsed, stored
+from longtail.options import COUNT, POSITIVE, Option, Range, option, options_of, parsed, seconds_of, stored, time_of
 from longtail.recipes import RECIPES
 from longtail.stages.recipe import options_class
 
@@ -97,3 +97,19 @@ def test_a_text_stands_for_a_value_and_json_comes_back():
     for given in ({"rate": 0}, {"names": "c"}, {"names": ["a", 1]}, {"size": None}):
         with pytest.raises(BadInput, match="expected"):
             parsed(Own, "own", given)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), ("2 m", 120)])
+def test_a_budget_is_read(text, seconds):
+    assert seconds_of("budget", text) == seconds
+    assert seconds_of("budget", time_of(seconds)) == seconds
+
+
+def test_a_budget_is_written():
+    assert [time_of(seconds) for seconds in (0.5, 90, 600, 5400, 7200)] == ["0.5s", "90s", "10m", "90m", "2h"]
+
+
+@pytest.mark.parametrize("text", ["", "m", "10d", "-1", "0", "0m", "1e3"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(BadInput, match=r"^budget: expected a time such as 90s, 10m or 2h"):
+        seconds_of("budget", text)

@@ -94,3 +94,8 @@ def _rows_of_halves(parts: IntArray, left: BoolArray) -> IntArray:
         rank = np.arange(len(owner)) - np.searchsorted(owner, owner)
         halves[2 * owner + side, rank] = parts[owner, place]
     return halves
+
+
+def cuts(n: int, size: int) -> float:
+    """How often each of n vectors is a part of what `balanced_clusters` cuts in two."""
+    return max(1.0, math.log2(max(n, 1) / size))

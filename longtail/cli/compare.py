@@ -12,8 +12,8 @@ from rich.console import Console
 from longtail.compare.comparison import compare as run
 from longtail.compare.methods import Method
 from longtail.compare.peers import PEERS, about
-from longtail.compare.processes import seconds_of
 from longtail.ending import at_the_end
+from longtail.options import seconds_of
 from longtail.report.names import short_names
 from longtail.report.selection import unfinished
 from longtail.report.terminal import summary
@@ -48,7 +48,7 @@ def compare(
     """
     console = Console()
     methods = [Method.parse(text) for text in recipes or ()] + Method.parse_peers(peers)
-    limit = None if budget is None else seconds_of(budget)
+    limit = None if budget is None else seconds_of("budget", budget)
     with at_the_end(lambda: "the same command goes on with what is left"):
         results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))

@@ -110,7 +110,7 @@ def _annotation(option: Option) -> Any:
     if option.kind is bool:
         flags = f"--{option.name}/--no-{option.name}".replace("_", "-")
         return Annotated[bool | None, typer.Option(flags, help=text, rich_help_panel=option.group)]
-    metavar = _METAVARS[option.kind] + (",..." if option.several else "")
+    metavar = "TIME" if option.time else _METAVARS[option.kind] + (",..." if option.several else "")
     return Annotated[str | None, typer.Option(help=text, rich_help_panel=option.group, metavar=metavar)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -13,12 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from longtail.ending import at_the_end
-from longtail.errors import BadInput, LongtailError
+from longtail.errors import LongtailError
 from longtail.files import write_json
+from longtail.options import time_of
 from longtail.train.cost import COST, read_cost
 
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 
 class OverBudget(LongtailError):
@@ -102,21 +101,3 @@ def _ending_with(parent: int) -> Callable[[], None] | None:
             os._exit(128 + signal.SIGTERM)
 
     return ask
-
-
-def seconds_of(text: str) -> float:
-    """The seconds of ``90s``, ``10m``, ``1.5h`` or a plain number.
-
-    Raises:
-        BadInput: it is none of those, or not above 0.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([smh]?)", text.strip())
-    if match is None or not float(match[1]):
-        raise BadInput("budget", f"expected a time such as 90s, 10m or 2h, found {text}", remedy="give one of those")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def time_of(seconds: float) -> str:
-    """Seconds, as `seconds_of` reads them: in hours or minutes where these are whole."""
-    unit = next(unit for unit in "hms" if unit == "s" or not seconds % _UNITS[unit])
-    return f"{seconds / _UNITS[unit]:g}{unit}"

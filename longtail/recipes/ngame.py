@@ -62,6 +62,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
         epochs=o.epochs,
         warmup=o.warmup,
         before_epoch=before_epoch,
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler},
     )
 

@@ -175,6 +175,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
         epochs=o.epochs,
         warmup=o.warmup,
         before_epoch=before_epoch,
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered},
     )
 

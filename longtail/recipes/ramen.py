@@ -84,6 +84,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         epochs=o.epochs,
         warmup=o.warmup,
         before_epoch=before_epoch,
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered, "mined": mined, "graphs": graphs},
     )
 

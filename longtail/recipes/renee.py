@@ -23,7 +23,8 @@ from longtail.recipes.papers import RENEE
 from longtail.stages.biases import some_rows, start_biases
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
-from longtail.stages.task import EncoderOptions, read
+from longtail.stages.task import MOST_OF_AUTO, EncoderOptions, read
+from longtail.topk import FloatArray
 from longtail.train.in_backward import SGDInBackward
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -36,7 +37,12 @@ class Options(EncoderOptions, FusionOptions):
     start_epochs: int = option(
         3, "passes in which the encoder alone is trained, as by dpr; 0 where it was trained before", within=NATURAL
     )
-    epochs: int = option(4, "passes of the encoder and the classifiers together", within=NATURAL)
+    epochs: int = option(
+        4,
+        "passes of the encoder and the classifiers together; or auto, see docs/time.md",
+        within=NATURAL,
+        auto=MOST_OF_AUTO,
+    )
     loss: str = option("binary_cross_entropy", "over all labels", choices=LOSSES)
     temperature: float = option(
         0.05,
@@ -93,6 +99,9 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
         targets = SparseTargets.of(train.targets, train.filtered, b.rows)
         return {"classifier": over_all_labels(x, classifiers.table, targets, update=update)}
 
+    def vectors() -> dict[str, FloatArray]:
+        return {"encoder": text.embed(text.labels), "classifier": classifiers.vectors(o.temperature)}
+
     batches = text.batches(train, sampler, Pool(train.targets, random=o.random_negatives))
     start, trained = adamw((text.encoder, rate)), {"encoder": text.encoder}
     run.train("start", beginning, batches, start, trained, epochs=o.start_epochs, warmup=o.warmup)
@@ -111,6 +120,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, "classifiers": classifiers},
         epochs=o.epochs,
         warmup=o.warmup,
+        score=task.score(vectors),
         reckoning=run.reckoning(text.encoder, L),
     )
-    return task.model({"encoder": text.embed(text.labels), "classifier": classifiers.vectors(o.temperature)})
+    return task.model(vectors())

@@ -48,7 +48,16 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {"encoder": encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, epochs=o.epochs, warmup=o.warmup)
+    run.train(
+        "encoder",
+        objective,
+        batches,
+        optimizer,
+        {"encoder": text.encoder},
+        epochs=o.epochs,
+        warmup=o.warmup,
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
+    )
 
     x, z = text.embed(text.documents), text.embed(text.labels)  # (N, D), (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.cluster_size), o.beam)

@@ -26,6 +26,7 @@ from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
 from longtail.stages.task import read
+from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
@@ -116,6 +117,10 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         graphs.before_epoch(epoch)
         renew(epoch, text, train, sampler, mined, o)
 
+    def vectors() -> dict[str, FloatArray]:
+        z = text.embed(text.labels)
+        return {"encoder": z, "classifier": weights.vectors(z)}
+
     run.train(
         "joint",
         objective,
@@ -126,7 +131,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         warmup=o.warmup,
         schedule=o.schedule,
         before_epoch=before_epoch,
+        score=task.score(vectors, heads=heads),
         others={"sampler": sampler, "mined": mined, "graphs": graphs},
     )
-    z = text.embed(text.labels)
-    return task.model({"encoder": z, "classifier": weights.vectors(z)}, heads=heads)
+    return task.model(vectors(), heads=heads)

@@ -14,6 +14,7 @@ from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR, stacked, values_at
 from longtail.data.split import Split
 from longtail.metrics.propensity import inverse_propensity, label_frequency
+from longtail.metrics.ranking import metrics_of
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.remembering import remember, remembering
@@ -26,6 +27,7 @@ from longtail.train.run import Run
 
 PREFERENCES = ("precision", "tail", "coverage")
 _CANDIDATES = 100  # labels that each scorer finds for a document
+_SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
 _LEAST = 100  # held-out documents that can say whether a memory gains
 _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
 
@@ -63,6 +65,28 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]
 def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
     """The rows that `hold_out` takes."""
     return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
+
+
+def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
+    """How well a model ranks, in percent: the mean of P@1, P@3 and P@5 and of its score kinds.
+
+    Args:
+        run: of the recipe; its plan counts this, and is told 0.
+        model: as it is by now.
+        held_out: documents that it was not trained on, 2,000 of which are asked at most.
+    """
+    if len(held_out) > _SCORED:
+        held_out = held_out.take(np.linspace(0, len(held_out) - 1, _SCORED).astype(np.int64))
+    if run.plan is not None:
+        run.counted("held-out score", len(held_out), len(model.kinds) * len(model.labels), model.width)
+        return 0.0
+    vectors = model.encode(held_out.documents)
+    measured = []
+    for kind in model.kinds:
+        top = model.search(vectors, max(_PLACES), kind=kind, exclude=held_out.filtered)
+        figures = metrics_of(top, held_out.targets, ks=_PLACES)
+        measured += [figures[f"P@{k}"] for k in _PLACES]
+    return float(np.mean(measured))
 
 
 def worth_of(prefer: str, validation: CSR, targets: CSR, propensity: Propensity | None) -> Float64Array | None:

@@ -10,7 +10,7 @@ from longtail.data.sparse import CSR
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.refresh import RefreshOptions
 from longtail.stages.task import EncoderOptions
-from longtail.train.fit import SCHEDULES
+from longtail.train.course import SCHEDULES
 
 
 @dataclass(frozen=True, kw_only=True)

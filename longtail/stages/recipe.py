@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -18,15 +20,17 @@ from longtail.locks import alone
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Ensemble
 from longtail.model.remembering import remember
-from longtail.options import NATURAL, option, options_of, parsed, stored
+from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.search.fusion import Fusion
 from longtail.stages.preset import Preset
-from longtail.train.plan import Planned
+from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
+from longtail.units import duration
 
 P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
+_SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -41,12 +45,23 @@ class RunOptions:
     out: str | Path | Run | None = None
     seed: int = option(0, "of all random numbers", within=NATURAL)
     device: str = option("auto", "cpu, cuda, or auto for a GPU where there is one")
+    budget: float | None = option(
+        None,
+        "the time that the run may take, such as 90s, 10m or 2h: it has as many epochs as fit into that, twice those "
+        "that it would have without at most; see docs/time.md",
+        within=POSITIVE,
+        time=True,
+    )
     preset: str | None = option(
         None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
     )
 
     def check(self, dataset: Dataset) -> None:
         """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
+
+    def for_budget(self) -> Sequence[Mapping[str, Any]]:
+        """The settings that a budget chooses from, those that take the least time first; () for no choice."""
+        return ()
 
     def for_refit(self) -> Mapping[str, Any]:
         """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
@@ -111,17 +126,67 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
             return finished
         if not (run.planned or run.progress.begun()):
             o.check(dataset)
-            with run.planning() as plan:
-                _fitted(page, run, dataset, o)
-            run.log.show(plan.table())
-            if run.dry:
-                raise Planned
-            run.progress.claim()
-            run.log.write(plan=plan.as_json())
-        model = finish(run, _fitted(page, run, dataset, o))
+            _plan(page, run, dataset, o)
+        model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None:
             remove_folder(run.folder / _REFIT / "model")  # the run's own has all of it
         return model
+
+
+def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> None:
+    """Choose what a budget leaves to be chosen, say what the run is going to do, and let it begin."""
+
+    def plan_of(chosen: Given) -> Plan:
+        with run.planning() as plan:
+            _fitted(page, run, dataset, chosen)
+        return plan
+
+    if o.budget is not None and not run.progress.chosen:
+        run.progress.chosen = _choice(
+            o, o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds
+        )
+    plan = plan_of(_as_chosen(o, run))
+    run.log.show(plan.table())
+    if o.budget is not None and run.progress.chosen:
+        run.log.say(f"budget of {time_of(o.budget)}: {_said(run.progress.chosen)}, about {duration(plan.seconds)}")
+    if run.dry:
+        raise Planned
+    run.progress.claim()
+    run.log.write(plan=plan.as_json())
+
+
+def _choice(
+    o: RunOptions, budget: float, since: float, seconds: Callable[[Mapping[str, Any]], float]
+) -> Mapping[str, Any]:
+    """The last of the settings that a budget chooses from with which a run ends in time.
+
+    Args:
+        o: have these settings.
+        budget: seconds.
+        since: when they began, of `time.monotonic`.
+        seconds: that the run takes from now on with some settings.
+    """
+
+    def in_all(settings: Mapping[str, Any]) -> float:
+        return _SLACK * seconds(settings) + time.monotonic() - since
+
+    choices = o.for_budget()
+    fitting = bisect_right(choices, budget, key=in_all)
+    if choices and not fitting:
+        takes = f"{duration(in_all(choices[0]))}, which one epoch with all that comes before and after it takes"
+        problem = f"expected at least {takes}, found {time_of(budget)}"
+        raise BadInput("budget", problem, remedy="give more, or make the run smaller")
+    return choices[fitting - 1] if choices else {}
+
+
+def _as_chosen(o: Given, run: Run) -> Given:
+    """Options with what was chosen for the run."""
+    return replace(o, **{name: type(getattr(o, name))(value) for name, value in run.progress.chosen.items()})
+
+
+def _said(settings: Mapping[str, Any]) -> str:
+    """Settings that are numbers of something."""
+    return ", ".join(f"{value} {name}" for name, value in settings.items())
 
 
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +28,8 @@ from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
-from longtail.options import COUNT, NATURAL, POSITIVE, option
-from longtail.stages.held_out import FusionOptions, fuse, hold_out
+from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
+from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
@@ -38,6 +39,8 @@ from longtail.topk import FloatArray
 from longtail.train.run import Run
 from longtail.transforms import TRANSFORMS, augmented
 
+MOST_OF_AUTO = 4  # times the default
+_MOST_OF_BUDGET = 2  # times the epochs without one: the data sets measured gain next to nothing from more
 _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
@@ -92,7 +95,13 @@ class TextOptions(RunOptions):
 class EncoderOptions(TextOptions):
     """Training of the encoder."""
 
-    epochs: int = option(6, "of the encoder, passes over the training documents", within=NATURAL)
+    epochs: int = option(
+        6,
+        "of the encoder, passes over the training documents; auto for as many as a score on held-out documents rises, "
+        "see docs/time.md",
+        within=NATURAL,
+        auto=MOST_OF_AUTO,
+    )
     batch: int = option(512, "documents of a batch", within=COUNT)
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
@@ -102,6 +111,11 @@ class EncoderOptions(TextOptions):
         None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
     )
     warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
+
+    def for_budget(self) -> Sequence[Mapping[str, Any]]:
+        """As many epochs as there would be without, twice as many at most; those of ``auto`` at most."""
+        kind, most = type(self.epochs), self.epochs * (1 if isinstance(self.epochs, AtMost) else _MOST_OF_BUDGET)
+        return [{"epochs": kind(count)} for count in range(1, most + 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,26 @@ class Task:
         """The N training rows."""
         return self.rows.train
 
+    def score(
+        self, vectors: Callable[[], Mapping[str, FloatArray]], *, heads: TwoHeads | None = None
+    ) -> Callable[[], float] | None:
+        """How good the model would be now, by `held_out_score`, at any time; None where no documents are held out.
+
+        Args:
+            vectors: of the labels, by score kind, as they are when it is asked.
+            heads: a second view of documents, for classifiers.
+        """
+        if not len(self.held_out):
+            return None
+        return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads), self.held_out)
+
+    def _bundle(
+        self, vectors: Mapping[str, FloatArray], heads: TwoHeads | None = None, linked: Linked | None = None
+    ) -> Bundle:
+        """The model, without a fusion."""
+        encoder, device = self.text.encoder, self.text.run.device
+        return Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
+
     def model(
         self, vectors: Mapping[str, FloatArray], *, heads: TwoHeads | None = None, linked: Linked | None = None
     ) -> Bundle:
@@ -207,8 +241,7 @@ class Task:
             heads: a second view of documents, for classifiers.
             linked: what enriches documents with nodes.
         """
-        encoder, device = self.text.encoder, self.text.run.device
-        model = Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
+        model = self._bundle(vectors, heads, linked)
         if len(vectors) == 1:
             return model
         run, train, o = self.text.run, self.dataset.train, self.fusion

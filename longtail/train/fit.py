@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -14,35 +13,11 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
+from longtail.train.course import Course
 from longtail.train.finite import NotFinite, must_be_finite, not_finite
 from longtail.train.progress import Progress, Stateful
 
 Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
-Schedule: TypeAlias = Callable[[int, int], float]
-
-
-def linear(warmup: int) -> Schedule:
-    """The learning rate's factor: it rises to 1 over the first ``warmup`` steps, and falls to 0 at the last step."""
-
-    def factor(step: int, steps: int) -> float:
-        rise = (step + 1) / max(1, min(warmup, steps))
-        return min(rise, (steps - step) / max(1, steps - min(warmup, steps)))
-
-    return factor
-
-
-def cosine(warmup: int) -> Schedule:
-    """The learning rate's factor: it rises to 1 as `linear`, and falls to 0 along half a cosine (SGDR, 2017, eq. 5)."""
-    straight = linear(warmup)
-
-    def factor(step: int, steps: int) -> float:
-        at = straight(step, steps)
-        return at if step < min(warmup, steps) else (1 - math.cos(math.pi * at)) / 2
-
-    return factor
-
-
-SCHEDULES: Mapping[str, Callable[[int], Schedule]] = {"linear": linear, "cosine": cosine}
 
 
 def fit(
@@ -53,9 +28,8 @@ def fit(
     progress: Progress,
     stage: str,
     modules: Mapping[str, nn.Module],
-    epochs: int,
+    course: Course,
     seed: int,
-    schedule: Schedule,
     before_epoch: Callable[[int], None] | None = None,
     others: Mapping[str, Stateful] | None = None,
 ) -> None:
@@ -71,9 +45,8 @@ def fit(
         progress: where checkpoints and the log go.
         stage: the name of the stage, unique in its run.
         modules: what is trained, by name; kept when the stage is finished.
-        epochs: passes over the sampler's epoch.
+        course: how many epochs there are, and the factor of the learning rate at each step.
         seed: every step's random numbers (dropout) come from (seed, stage, epoch, step).
-        schedule: the factor of the learning rate at a step out of so many steps.
         before_epoch: periodic work (clusters, negatives), called with the number of the epoch that is about to begin.
         others: what else is part of a checkpoint, by name: samplers and miners with a state.
 
@@ -81,25 +54,24 @@ def fit(
         NotFinite: a term is not, and its step is not taken; or what is trained has come to be so, which is looked for
             at the end of an epoch, and before a checkpoint is written. The last checkpoint stays.
     """
-    state = {"optimizer": optimizer, **(others or {})}
+    state: dict[str, Stateful] = {"optimizer": optimizer, **course.state, **(others or {})}
     progress.claim()
     position = progress.restore(stage, modules, state)
     steps = batches.steps()
     if position.get("done"):
-        progress.log.passed(stage, epochs * steps)
+        progress.log.passed(stage, position.get("epoch", course.epochs) * steps)
         return
     device = next(parameter.device for module in modules.values() for parameter in module.parameters())
-    first_epoch, first_step = position.get("epoch", 0), position.get("step", 0)
-    progress.log.start(stage, steps=epochs * steps, done=first_epoch * steps + first_step)
+    epoch, start = position.get("epoch", 0), position.get("step", 0)
+    progress.log.start(stage, steps=course.epochs * steps, done=epoch * steps + start)
     for module in modules.values():
         module.train()
     try:
-        for epoch in range(first_epoch, epochs):
-            start = first_step if epoch == first_epoch else 0
+        while epoch < course.epochs:
             if start == 0 and before_epoch is not None:
                 before_epoch(epoch)
             for step, batch in enumerate(batches.epoch(epoch, start), start):
-                set_learning_rate(optimizer, schedule(epoch * steps + step, epochs * steps))
+                set_learning_rate(optimizer, course.factor(epoch * steps + step, steps))
                 place = f"stage {stage}, epoch {epoch + 1}, step {step + 1}"
                 try:
                     terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
@@ -108,13 +80,15 @@ def fit(
                 progress.log.step(terms, len(batch.rows), batches.pool_of(batch))
                 if step + 1 < steps:
                     progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
-            must_be_finite(f"stage {stage}, end of epoch {epoch + 1}", _states(modules))
-            progress.log.epoch(epoch + 1, epochs, (epoch + 1) * steps)
-            if epoch + 1 < epochs:
-                progress.checkpoint(stage, modules, state, {"epoch": epoch + 1, "step": 0})
+            epoch, start = epoch + 1, 0
+            must_be_finite(f"stage {stage}, end of epoch {epoch}", _states(modules))
+            said = course.ended()
+            progress.log.epoch(epoch, course.epochs, epoch * steps, **said)
+            if epoch < course.epochs:
+                progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0})
     finally:
         progress.log.stop()
-    progress.finish(stage, modules)
+    progress.finish(stage, modules, epoch)
 
 
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
@@ -139,7 +113,10 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
 
 
 def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim.Optimizer, *, steps: int = 3) -> float:
-    """The time of a training step, from a few steps that change nothing (learning rate 0, moments forgotten)."""
+    """The mean time of a training step, from a few that change nothing (learning rate 0, moments forgotten).
+
+    The one before them is not counted: it makes what the others find.
+    """
     device = optimizer.param_groups[0]["params"][0].device
     set_learning_rate(optimizer, 0.0)
     times = []
@@ -151,7 +128,8 @@ def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim
     optimizer.zero_grad(set_to_none=True)
     optimizer.state.clear()
     set_learning_rate(optimizer, 1.0)
-    return min(times[1:] or times)
+    counted = times[1:] or times
+    return sum(counted) / len(counted)
 
 
 def _states(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:

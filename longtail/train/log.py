@@ -97,8 +97,15 @@ class Log:
             task = self._progress.task_ids[0]
             self._progress.update(task, advance=1, rate=f"{self._rate():,.0f} rows/s", terms=_terms(self._means()))
 
-    def epoch(self, epoch: int, epochs: int, step: int, **fields: Any) -> None:
-        """Close an epoch: its mean loss terms and its rate go to the log."""
+    def epoch(self, epoch: int, epochs: int, step: int, **fields: float) -> None:
+        """Close an epoch: its mean loss terms and its rate go to the log, and so do fields.
+
+        Args:
+            epoch: how many are done.
+            epochs: of the stage, as far as it is known.
+            step: how many steps are done.
+            fields: what else there is to say of the epoch, by name.
+        """
         seconds = time.monotonic() - self._since
         means, rate = self._means(), self._rate()
         self.write(
@@ -113,8 +120,11 @@ class Log:
         )
         if self.console is not None and self._progress is None:
             left = seconds * (epochs - epoch)
-            line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {_terms(means)}, {left:.0f} s left"
+            terms = _terms({**means, **fields})
+            line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {terms}, {left:.0f} s left"
             self.console.print(line, highlight=False)
+        elif self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], total=step // epoch * epochs)
         self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
 
     def note(self, **fields: Any) -> None:

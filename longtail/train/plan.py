@@ -87,6 +87,7 @@ class Plan:
 
     Args:
         folder: of the run, whose disk must have room; None for none.
+        rates: what was measured for plans of the same run, which this one adds to.
 
     Attributes:
         stages: in the order in which they are trained.
@@ -94,12 +95,12 @@ class Plan:
         held: bytes of the vectors that are held at once for a search.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, rates: dict[object, float] | None = None) -> None:
         self._folder = folder
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
         self.held = 0
-        self._rates: dict[object, float] = {}
+        self._rates = {} if rates is None else rates
 
     @property
     def seconds(self) -> float:
@@ -181,11 +182,7 @@ class Plan:
         if reckoning is not None and size * pool > LARGE:
             seconds = reckoning.seconds(size)
         else:
-            buffers = [buffer for module in parts for buffer in module.buffers()]
-            before = [buffer.clone() for buffer in buffers]
-            seconds = seconds_a_step(objective, batches, optimizer)
-            for buffer, value in zip(buffers, before, strict=True):
-                buffer.copy_(value)
+            seconds = self.rate(("stage", stage), lambda: _seconds_of_step(objective, batches, optimizer, parts))
         self.stages.append(
             StagePlan(
                 stage=stage,
@@ -245,6 +242,18 @@ def timed(action: Callable[[], Any]) -> float:
     start = time.perf_counter()
     action()
     return time.perf_counter() - start
+
+
+def _seconds_of_step(
+    objective: Objective, batches: Loader, optimizer: torch.optim.Optimizer, parts: list[nn.Module]
+) -> float:
+    """The time of a step that leaves what is trained as it was, running means too."""
+    buffers = [buffer for module in parts for buffer in module.buffers()]
+    before = [buffer.clone() for buffer in buffers]
+    seconds = seconds_a_step(objective, batches, optimizer)
+    for buffer, value in zip(buffers, before, strict=True):
+        buffer.copy_(value)
+    return seconds
 
 
 def _unlabelled(split: Split) -> int:

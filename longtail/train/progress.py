@@ -26,6 +26,7 @@ SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 _UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
+_CHOSEN = "chosen"  # what decides it, too, where there is something
 _KINDS: Mapping[str, Kinds] = {
     "recipe": str,
     "arguments": dict,
@@ -73,6 +74,9 @@ class Progress:
         log: its running means are part of a checkpoint.
         interval: seconds between checkpoints.
 
+    Attributes:
+        chosen: what was chosen for the run beyond what was asked for, by argument; ``run.json`` has it beside that.
+
     Raises:
         BadInput: the interval is none.
     """
@@ -85,6 +89,7 @@ class Progress:
         self._last = time.monotonic()
         self._meter: Meter | None = None
         self._settings: Mapping[str, Any] | None = None  # what `claim` is to write
+        self.chosen: Mapping[str, Any] = {}
 
     def describe(self, settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
         """Make sure that the folder is free for a run, or holds this one.
@@ -106,7 +111,7 @@ class Progress:
         self._meter = Meter(self.folder / "cost.json")
         if not path.exists():
             must_be_free(self.folder, besides=_UNCLAIMED)
-            self._settings = {"schema": SCHEMA, **settings, "sha256": _sha256(settings)}
+            self._settings = settings
             return
         remove_partial(self.folder)
         for left in self.folder.glob("stages/.tmp??????"):  # by safetensors, in killed runs of earlier versions
@@ -118,6 +123,7 @@ class Progress:
                 problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
                 problem += str(_only(wanted[part], found[part]))
                 raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+        self.chosen = found.get(_CHOSEN, {})
 
     def claim(self) -> None:
         """Make the folder this run's, if it is not: its recipe has accepted all options, and its first stage begins.
@@ -130,7 +136,8 @@ class Progress:
         path = self.folder / "run.json"
         if path.exists():
             raise BadInput(path, "another process has begun a run here", remedy="choose another folder")
-        write_json(path, self._settings)
+        settings = {**self._settings, **({_CHOSEN: self.chosen} if self.chosen else {})}
+        write_json(path, {"schema": SCHEMA, **settings, "sha256": _sha256(settings)})
         remove_partial(self.folder)
         self._settings = None
 
@@ -145,7 +152,8 @@ class Progress:
         """Bring a stage to where an earlier process left it.
 
         Returns:
-            ``{"done": True}`` where the stage is finished (its modules are loaded), else the position of its checkpoint
+            ``{"done": True, "epoch": epochs that it took}`` where the stage is finished (its modules are loaded; those
+            that earlier versions finished do not say their epochs), else the position of its checkpoint
             (everything is loaded), else an empty dict.
 
         Raises:
@@ -157,7 +165,7 @@ class Progress:
             with _state_in(finished) as saved:
                 for name, module in modules.items():
                     load_module_state(module, saved[name])
-            return {"done": True}
+                return {"done": True, **saved.get("position", {})}
         if checkpoint is not None and checkpoint.exists():
             with _state_in(checkpoint) as saved:
                 for name, module in modules.items():
@@ -189,11 +197,12 @@ class Progress:
         if self._meter is not None:
             self._meter.write()
 
-    def finish(self, stage: str, modules: Mapping[str, nn.Module]) -> None:
-        """Keep the result of a stage, and let its checkpoint go."""
+    def finish(self, stage: str, modules: Mapping[str, nn.Module], epochs: int) -> None:
+        """Keep the result of a stage that took so many epochs, and let its checkpoint go."""
         path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
         if path is not None and checkpoint is not None:
-            save_state(path, {name: module.state_dict() for name, module in modules.items()})
+            states = {name: module.state_dict() for name, module in modules.items()}
+            save_state(path, {**states, "position": {"epoch": epochs}})
             remove_file(checkpoint)
             self.account()
         self._last = time.monotonic()
@@ -211,7 +220,8 @@ def _state_in(path: Path) -> Iterator[dict[str, Any]]:
 
 def _sha256(settings: Mapping[str, Any]) -> str:
     """Of what decides the model."""
-    text = json.dumps({name: settings[name] for name in _ASKED}, sort_keys=True)
+    decides = {name: settings[name] for name in (*_ASKED, _CHOSEN) if name in settings}
+    text = json.dumps(decides, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

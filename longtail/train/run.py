@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import platform
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import longtail
-from longtail.batches.clusters import balanced_clusters
+from longtail.batches.clusters import balanced_clusters, cuts
 from longtail.batches.loader import Loader
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
@@ -23,8 +23,9 @@ from longtail.modules.encoders.base import Encoder, embed
 from longtail.search.exact import Exact
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
+from longtail.train.course import Score, course_of
 from longtail.train.finite import must_be_finite
-from longtail.train.fit import SCHEDULES, Objective, fit
+from longtail.train.fit import Objective, fit
 from longtail.train.log import Log
 from longtail.train.plan import Plan, Reckoning, timed
 from longtail.train.progress import Progress, Stateful
@@ -56,6 +57,7 @@ class Run:
         seed: of all random numbers, from the recipe's options.
         device: where it trains, from the recipe's options.
         plan: what it would do, while its page is run for that.
+        since: when it was made, of `time.monotonic`.
     """
 
     def __init__(
@@ -72,9 +74,9 @@ class Run:
         self.progress = Progress(None if dry else folder, self.log, interval)
         self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
         self.plan: Plan | None = None
-        self.interval = interval
-        self.planned = False
+        self.interval, self.planned, self.since = interval, False, time.monotonic()
         self._made: dict[str, Any] = {}
+        self._rates: dict[object, float] = {}  # what plans have measured
         self._within = ""  # the names of the folders of runs that it is in, before its stages in a plan
         if threads is not None:
             torch.set_num_threads(threads)
@@ -128,8 +130,8 @@ class Run:
 
     @contextmanager
     def planning(self) -> Iterator[Plan]:
-        """A plan, and a run that only says what it would do inside this context."""
-        self.plan = Plan(self.folder)
+        """A plan, and a run that only says what it would do inside this context; what one measures serves the next."""
+        self.plan = Plan(self.folder, self._rates)
         try:
             yield self.plan
         finally:
@@ -162,6 +164,7 @@ class Run:
         warmup: int | None = None,
         schedule: str = "linear",
         before_epoch: Callable[[int], None] | None = None,
+        score: Score | None = None,
         others: Mapping[str, Stateful] | None = None,
         reckoning: Reckoning | None = None,
     ) -> None:
@@ -173,13 +176,18 @@ class Run:
             batches: makes the batches.
             optimizer: of the modules' parameters.
             modules: what is trained, by name.
-            epochs: passes over the sampler's epoch.
+            epochs: passes over the sampler's epoch; `longtail.options.AtMost` for as many as the score rises.
             warmup: steps over which the learning rates rise, an epoch if left out; they fall to 0 after that.
-            schedule: how they fall, a key of `longtail.train.fit.SCHEDULES`.
+            schedule: how they fall, a key of `longtail.train.course.SCHEDULES`.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
+            score: what a stage that may end by itself is to raise, on documents held out.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
+
+        Raises:
+            BadInput: the stage is to end by itself, and has no score.
         """
+        course = course_of(stage, epochs, schedule, batches.steps() if warmup is None else warmup, score)
         if self.plan is None:
             fit(
                 objective,
@@ -188,9 +196,8 @@ class Run:
                 progress=self.progress,
                 stage=stage,
                 modules=modules,
-                epochs=epochs,
+                course=course,
                 seed=self.seed,
-                schedule=SCHEDULES[schedule](batches.steps() if warmup is None else warmup),
                 before_epoch=before_epoch,
                 others=others,
             )
@@ -198,9 +205,10 @@ class Run:
         self.plan.stage(
             self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
         )
-        for epoch in range(epochs if before_epoch is not None else 0):
-            assert before_epoch is not None
-            before_epoch(epoch)
+        for epoch in range(epochs):
+            if before_epoch is not None:
+                before_epoch(epoch)
+            course.ended()
 
     def embed(self, encoder: Encoder, table: Ragged, *, what: str = "encoding texts") -> FloatArray:
         """The (n, D) float32 vectors of a token table under an encoder.
@@ -222,7 +230,8 @@ class Run:
         some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), _SAMPLE)).astype(np.int64))
         count = max(1, len(some))
         return self.plan.rate(
-            (what, id(encoder)), lambda: timed(lambda: embed(encoder, some, device=self.device)) / count
+            (self._within, what, type(encoder), encoder.width),
+            lambda: timed(lambda: embed(encoder, some, device=self.device)) / count,
         )
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
@@ -288,9 +297,9 @@ class Run:
             draws = np.random.default_rng(0)
             some = draws.standard_normal((sample, width), np.float32)
             taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=self.device))
-            return taken / max(1.0, sample * _cuts(sample, size))
+            return taken / max(1.0, sample * cuts(sample, size))
 
-        self.plan.add(what, n * _cuts(n, size) * self.plan.rate(("clusters", width, size, sample), measure))
+        self.plan.add(what, n * cuts(n, size) * self.plan.rate(("clusters", width, size, sample), measure))
         return np.arange(n) // size
 
     def reckoning(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Reckoning:
@@ -308,8 +317,3 @@ class Run:
             return products + (0.0 if encoded is None else 4 * len(encoded) * self._seconds_a_text(encoder, encoded))
 
         return Reckoning(seconds, 0 if encoded is None else 3 * 4 * labels * encoder.width)
-
-
-def _cuts(n: int, size: int) -> float:
-    """How often each of n vectors is a part of what is cut in two."""
-    return max(1.0, math.log2(max(n, 1) / size))

@@ -17,7 +17,7 @@ from longtail.compare.methods import Method
 from longtail.compare.peer_exchange import collect, must_be_there, prepare
 from longtail.compare.peers import BM25, PEERS, NapkinXC, Neighbours
 from longtail.compare.peers.base import Given
-from longtail.compare.processes import OverBudget, Process, seconds_of, time_of
+from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput, LongtailError
@@ -190,24 +190,8 @@ def test_how_a_process_failed_is_said(tmp_path):
         process.run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path)
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1.5h", 5400), ("45", 45), ("2 m", 120)])
-def test_a_budget_is_read(text, seconds):
-    assert seconds_of(text) == seconds
-    assert seconds_of(time_of(seconds)) == seconds
-
-
-def test_a_budget_is_written():
-    assert [time_of(seconds) for seconds in (0.5, 90, 600, 5400, 7200)] == ["0.5s", "90s", "10m", "90m", "2h"]
-
-
 def test_how_far_a_stopped_run_came(tmp_path):
     assert reached(tmp_path) == ""
     lines = [{"stage": "encoder", "epoch": 7, "terms": {}}, {"stage": "encoder", "epoch": 7, "graphs": {}}]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines) + '{"stage": "enc')
     assert reached(tmp_path) == ", after epoch 7 of the stage encoder"
-
-
-@pytest.mark.parametrize("text", ["", "m", "10d", "-1", "0", "0m", "1e3"])
-def test_what_is_no_time_is_refused(text):
-    with pytest.raises(BadInput, match=r"^budget: expected a time such as 90s, 10m or 2h"):
-        seconds_of(text)

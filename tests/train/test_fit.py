@@ -18,9 +18,11 @@ from longtail.data.dataset import Dataset
 from longtail.errors import LongtailError
 from longtail.losses.softmax import decoupled_softmax
 from longtail.modules.encoders.bag import BagEncoder
+from longtail.options import AtMost
 from longtail.text.bag import BagTokenizer
-from longtail.train.fit import cosine, fit, linear, seconds_a_step
-from longtail.train.log import Log
+from longtail.train.course import Course, UntilBest, linear
+from longtail.train.fit import fit, seconds_a_step
+from longtail.train.log import Log, read_log
 from longtail.train.optimizer import AdamW
 from longtail.train.plan import Plan
 from longtail.train.progress import SCHEMA, Progress, settings_of
@@ -44,7 +46,7 @@ def small_dataset():
 class Stage:
     """One small training stage, with dropout and a sampler that has a state."""
 
-    def __init__(self, run, *, crash_at=None, epochs=EPOCHS):
+    def __init__(self, run, *, crash_at=None, epochs=EPOCHS, course=None):
         data = small_dataset()
         tokenizer = BagTokenizer.fit(
             [*data.train.documents.joined(["title"]), *data.labels.joined(["title"])], minimum=1
@@ -55,7 +57,7 @@ class Stage:
         sources = (partial(tokenizer.batch, self.documents), partial(tokenizer.batch, labels))
         self.batches = Loader(data.train, self.sampler, Pool(data.train.targets, 1, random=2), *sources, seed=4)
         self.optimizer = AdamW(self.encoder.parameters(), 0.01)
-        self.run, self.crash_at, self.steps, self.epochs = run, crash_at, 0, epochs
+        self.run, self.crash_at, self.steps, self.course = run, crash_at, 0, course or Course(epochs, linear(4))
         self.regrouped = []
 
     def objective(self, b):
@@ -81,9 +83,8 @@ class Stage:
             progress=self.run.progress,
             stage="encoder",
             modules={"encoder": self.encoder},
-            epochs=self.epochs,
+            course=self.course,
             seed=5,
-            schedule=linear(4),
             before_epoch=self.before_epoch,
             others={"sampler": self.sampler},
         )
@@ -151,6 +152,55 @@ def test_the_means_of_an_epoch_survive_a_crash(tmp_path):
     assert terms[0] == terms[1]
 
 
+class Scored(Stage):
+    """A stage that ends by itself: its score is planted, and depends on what was trained."""
+
+    def __init__(self, run, *, crash_at=None):
+        super().__init__(run, crash_at=crash_at, course=UntilBest(AtMost(9), linear, 4, self.score))
+        self.rates, self.start = [], self.encoder.table.weight.detach().clone()
+
+    def objective(self, b):
+        self.rates.append(self.optimizer.param_groups[0]["lr"])
+        return super().objective(b)
+
+    def score(self):
+        """Highest when the vectors have moved this far, which they have after some epochs."""
+        moved = float((self.encoder.table.weight.detach() - self.start).norm())
+        return -abs(moved - 1.6)
+
+
+@pytest.mark.parametrize("crash_at", range(1, 48, 6))
+def test_a_stage_that_ends_by_itself_ends_bit_equal_wherever_it_was_stopped(tmp_path, crash_at):
+    whole = Scored(Run(None, Log(tmp_path / "whole.jsonl")))
+    weights, epochs = whole.fit(), whole.course.epochs
+    assert 3 <= epochs < 9  # it has ended before it had to
+    assert crash_at < 8 * epochs
+    with pytest.raises(Crash):
+        Scored(Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0), crash_at=crash_at).fit()
+    second = Scored(Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0))
+    assert torch.equal(second.fit(), weights)
+    assert second.rates == whole.rates[crash_at:]
+    said = [
+        [(line["epoch"], line["held_out"]) for line in read_log(tmp_path / name)]
+        for name in ("whole.jsonl", "metrics.jsonl")
+    ]
+    assert said[0] == said[1]
+    assert len(said[0]) == epochs
+
+
+def test_a_finished_stage_says_how_many_epochs_it_took(tmp_path):
+    """So that what is noted after it is noted under the same step by a run that takes it up."""
+    numbers = []
+    for _ in range(2):
+        log = Log(tmp_path / "metrics.jsonl")
+        stage = Scored(Run(tmp_path, log))
+        stage.fit()
+        log.note(after=1)
+        numbers.append([line["step"] for line in read_log(tmp_path / "metrics.jsonl") if "after" in line])
+    assert numbers[0] == numbers[1]
+    assert stage.steps == 0
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_stops_before_the_step(value):
     stage = Stage(Run())
@@ -168,23 +218,6 @@ def test_training_leaves_the_global_random_state_alone():
     torch.manual_seed(0)
     Stage(Run()).fit()
     assert torch.equal(torch.rand(1), expected)
-
-
-def test_the_learning_rate_rises_and_falls():
-    factor = linear(4)
-    assert [factor(step, 10) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
-    assert factor(4, 10) == 1.0
-    assert factor(9, 10) == pytest.approx(1 / 6)
-    assert all(0 < linear(100)(step, 10) <= 1 for step in range(10))
-
-
-def test_along_a_cosine_the_learning_rate_falls_slowly_then_fast_then_slowly():
-    factor = cosine(2)
-    assert [factor(step, 10) for step in range(3)] == [0.5, 1.0, 1.0]
-    assert factor(6, 10) == pytest.approx(0.5)  # half-way from 2 to 10
-    assert factor(4, 10) == pytest.approx((1 + 2**-0.5) / 2)
-    assert factor(8, 10) == pytest.approx((1 - 2**-0.5) / 2)
-    assert factor(9, 10) > 0
 
 
 def test_timing_a_step_changes_nothing():

@@ -16,7 +16,8 @@ from longtail.losses.full.chunked import binary_cross_entropy, decoupled_softmax
 from longtail.losses.full.targets import SparseTargets
 from longtail.modules.table import Table
 from longtail.text.tokens import VectorTokens
-from longtail.train.fit import fit, linear, seconds_a_step, set_learning_rate
+from longtail.train.course import Course, linear
+from longtail.train.fit import fit, seconds_a_step, set_learning_rate
 from longtail.train.in_backward import SGDInBackward, stochastically_rounded
 from longtail.train.optimizer import AdamW
 from longtail.train.run import Run
@@ -134,7 +135,7 @@ class Stage:
 
     def fit(self):
         modules = {"encoder": self.encoder, "classifiers": self.classifiers}
-        options = {"modules": modules, "epochs": 2, "seed": 5, "schedule": linear(4)}
+        options = {"modules": modules, "course": Course(2, linear(4)), "seed": 5}
         fit(self.objective, self.batches, self.optimizer, progress=self.run.progress, stage="all", **options)
         return [parameter.detach().clone() for module in modules.values() for parameter in module.parameters()]
 

@@ -1,0 +1,135 @@
+"""A recipe that trains as long as a budget allows."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+from stopping import stopped_after
+
+from longtail import recipes
+from longtail.compare.methods import Method
+from longtail.errors import BadInput
+from longtail.testing.planted import planted
+from longtail.train.log import Log
+from longtail.train.plan import Plan, Planned
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
+
+SMALL = {"batch": 64, "random_negatives": 16, "width": 8, "warmup": 5, "device": "cpu"}
+STEP = 1000.0  # seconds, so that what a test itself takes is nothing beside it
+SLACK = 1.25  # what a budget has to have for each second of a plan
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=320, labels=60).dataset
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Each step takes the same, and all else nothing; what is measured is counted."""
+    counted = []
+
+    def step(*_):
+        counted.append("step")
+        return STEP
+
+    monkeypatch.setattr("longtail.train.plan.seconds_a_step", step)
+    monkeypatch.setattr("longtail.train.run.timed", lambda action: 0.0)
+    return counted
+
+
+def epochs_of(data, recipe="dpr", run=None, **options):
+    """The epochs that the plan of a dry run has, by stage."""
+    plans = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Plan, "table", lambda plan: plans.append(plan) or "")
+        with pytest.raises(Planned):
+            recipes.RECIPES[recipe](data, out=run or Run(None, dry=True), **SMALL, **options)
+    return {stage.stage: stage.epochs for stage in plans[-1].stages}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "budget", "chosen"),
+    [
+        (6, 5, 1),  # 320 documents are 5 steps of 64
+        (6, 9, 1),
+        (6, 27, 5),
+        (6, 30, 6),
+        (6, 1e6, 12),  # twice as many, and no more
+        (3, 1e6, 6),
+    ],
+)
+def test_the_most_epochs_that_fit_are_chosen(data, measured, epochs, budget, chosen):
+    assert epochs_of(data, epochs=epochs, budget=(budget * SLACK + 0.5) * STEP) == {"encoder": chosen}
+    assert measured == ["step"]  # once, however many plans were made
+
+
+def test_a_budget_is_for_all_stages_and_for_a_second_run(data, measured):
+    """5 steps of an epoch of the encoder, and 5 in each of two epochs of the classifiers."""
+    held_out = {"validation": 0.0, "classifier_epochs": 2}
+    assert epochs_of(data, "ngame", budget=26 * SLACK * STEP, **held_out) == {"encoder": 3, "classifiers": 2}
+    twice = epochs_of(data, "unidec", budget=41 * SLACK * STEP, refit=True, validation=0.05)
+    assert twice == {"joint": 4, "refit joint": 4}
+
+
+def test_time_that_has_passed_is_a_part_of_the_budget(data, measured):
+    run = Run(None, dry=True)
+    run.since -= 10 * STEP
+    assert epochs_of(data, run=run, budget=(21 * SLACK + 10) * STEP) == {"encoder": 4}
+
+
+def test_auto_within_a_budget_is_at_most_what_fits(data, measured):
+    found = epochs_of(data, "unidec", epochs="auto", budget=26 * SLACK * STEP)
+    assert str(found["joint"]) == "at most 5"
+    assert str(epochs_of(data, "unidec", epochs="auto", budget=1e6 * STEP)["joint"]) == "at most 24"
+
+
+def test_what_does_not_fit_is_one_line_and_leaves_the_folder_free(data, measured, tmp_path):
+    with pytest.raises(BadInput) as refused:
+        recipes.dpr(data, out=tmp_path / "run", budget="10m", **SMALL)
+    assert str(refused.value) == (
+        "budget: expected at least 104.2 min, which one epoch with all that comes before and after it takes, found "
+        "10m; give more, or make the run smaller"
+    )
+    assert not (tmp_path / "run" / "run.json").exists()
+
+
+def test_the_choice_is_said_and_kept_beside_what_was_asked(data, measured, tmp_path):
+    told = io.StringIO()
+    run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl", Console(file=told, width=120)))
+    model = recipes.dpr(data, out=run, budget=11 * SLACK * STEP, **SMALL)
+    assert "\nbudget of 13750s: 2 epochs, about 2.8 h\n" in told.getvalue()
+    settings = settings_of(tmp_path / "run")
+    assert (settings["arguments"]["budget"], settings["arguments"]["epochs"]) == (11 * SLACK * STEP, 6)
+    assert settings["chosen"] == {"epochs": 2}
+    np.testing.assert_array_equal(model.vectors["encoder"], recipes.dpr(data, epochs=2, **SMALL).vectors["encoder"])
+    path = tmp_path / "run" / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "chosen": {"epochs": 3}}))
+    with pytest.raises(BadInput, match=r"run\.json: expected another recipe, arguments, hashes"):
+        settings_of(tmp_path / "run")
+
+
+@pytest.mark.parametrize("steps", [0, 4, 12, 20])
+def test_a_run_with_a_budget_that_was_stopped_measures_nothing_again(data, monkeypatch, tmp_path, steps):
+    monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: STEP)
+    monkeypatch.setattr("longtail.train.run.timed", lambda action: 0.0)
+    options = {**SMALL, "budget": 31 * SLACK * STEP, "refit": True, "validation": 0.05, "refresh_from": 1}
+    stopped_after(steps, lambda: recipes.unidec(data, out=Run(tmp_path / "run", interval=0.0), **options))
+    monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: 2 * STEP)
+    again = recipes.unidec(data, out=tmp_path / "run", **options)
+    assert settings_of(tmp_path / "run")["chosen"] == {"epochs": 3}
+    unbroken = recipes.unidec(data, **{**options, "budget": None, "epochs": 3})
+    for kind, vectors in unbroken.vectors.items():
+        np.testing.assert_array_equal(again.vectors[kind], vectors)
+    np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)
+
+
+def test_a_comparison_reads_it():
+    method = Method.parse("one=unidec:budget=10m")
+    assert method.arguments == {"budget": 600.0}
+    assert Method.parse(method.text).arguments == method.arguments
