@@ -152,7 +152,8 @@ def _leave_output() -> None:
 def _of_usage(error: Any) -> str:
     """One line: what is wrong with the arguments, names that are near, and where to look."""
     said = " ".join(error.format_message().split())
-    return f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {error.ctx.command_path} --help"
+    command = "longtail" if error.ctx is None else error.ctx.command_path  # an option without its value knows none
+    return f"{said.rstrip('.')}{'' if said.endswith('?') else '.'} See {command} --help"
 
 
 def _refuse(message: str) -> None:

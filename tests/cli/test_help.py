@@ -46,6 +46,7 @@ def test_the_version_stands_in_one_place(longtail) -> None:
         ("trian", "No such command 'trian'. Did you mean 'train'? See longtail --help"),
         ("data chek", "No such command 'chek'. Did you mean 'check'? See longtail data --help"),
         ("data check", "Missing argument 'folder'. See longtail data check --help"),
+        ("evaluate run --json", "Option '--json' requires an argument. See longtail --help"),
         ("data check x --write-filter", "No such option: --write-filter (Possible options: --write-filters)."),
         ("data split x --out y --rows many", "Invalid value for '--rows': "),
         ("data describe x y", "Got unexpected extra argument"),
