@@ -51,6 +51,7 @@ class Options(PickOptions, FusionOptions, GraphOptions):
         0.0, "weight of a binary cross-entropy that is added to the classifiers' loss", within=NATURAL
     )
     mix: float = option(0.5, "share of the encoder's loss in the sum of both (lambda)", within=SHARE)
+    temperature: float | None = option(0.1, "of the encoder's loss", within=POSITIVE)
     classifier_temperature: float = option(0.1, "of the classifiers' loss", within=POSITIVE)
     learned_temperature: bool = option(
         False, "of both losses, which are to be softmaxes: they share one, which starts at that of the classifiers"

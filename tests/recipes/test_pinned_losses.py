@@ -31,7 +31,7 @@ OPTIONS = {
     "dpr": {"epochs": 3},
     "ngame": {"epochs": 3, "cluster_from": 1, "classifier_epochs": 3},
     "depsl": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2, "symmetric": True},
-    "unidec": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2},
+    "unidec": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2, "temperature": 0.05},
     "inceptionxml": {"epochs": 2, "detached_epochs": 1},
     "inceptionxml_lf": {"epochs": 2, "detached_epochs": 1},
     "renee": {"start_epochs": 3, "epochs": 3},
