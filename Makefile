@@ -32,8 +32,8 @@ test: $(INSTALLED)  ## lint, types, then the whole suite
 bench: $(INSTALLED)  ## slow and GPU checks
 	$(BIN)/python -m pytest -m 'slow or gpu'
 
-faults: $(INSTALLED)  ## every call fails, every file is flipped, the power goes: counts into docs/reliability.md
-	$(BIN)/python tests/faults/whole.py --write docs/reliability.md
+faults: $(INSTALLED)  ## every call fails, every file is flipped, the power goes: counts into docs/explanation/reliability.md
+	$(BIN)/python tests/faults/whole.py --write docs/explanation/reliability.md
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,6 +1,6 @@
-"""The tables of the papers as commands, with the figures to expect: ``docs/reproducing.md``.
+"""The tables of the papers as commands, with the figures to expect: ``docs/explanation/reproducing.md``.
 
-    python benchmarks/reproducing.py --write docs/reproducing.md
+    python benchmarks/reproducing.py --write docs/explanation/reproducing.md
 
 Published figures are in ``published.csv``, as the papers print them; settings come from `longtail.recipes.papers`.
 """
@@ -28,7 +28,8 @@ START = """# The tables of the papers, as commands
 comes before it. The figures are published ones, in percent, and not ours: they are what to expect on the official data
 sets, with transformers, on the hardware that is named. None of these commands was run by us in full, since we have no
 such hardware at hand; what was run, on other data, is in [benchmarks.md](benchmarks.md). Constants of PSP differ
-between papers on the sets of Wikipedia ([metrics.md](metrics.md)). `benchmarks/reproducing.py` writes this page.
+between papers on the sets of Wikipedia ([metrics.md](../reference/metrics.md)). `benchmarks/reproducing.py` writes this
+page.
 """
 
 

@@ -1,4 +1,4 @@
-"""Claims of docs/security.md that no other test holds. What is named there is looked for, too."""
+"""Claims of docs/explanation/security.md that no other test holds. What is named there is looked for, too."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_no_other_site_may_read_answers_and_every_answer_is_guarded(run, monkeyp
 
 
 def test_every_test_that_the_page_names_is_there():
-    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "security.md").read_text(encoding="utf-8")
     named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page)
     assert len(named) > 12
     for file, test in named:

@@ -1,15 +1,16 @@
 """What the sets share: files of a package, a split that stays, filters, and the folder that is written.
 
-A script of this folder reads packages into a `Material`; `main` makes a data set folder of it (docs/data.md). Nothing
-is downloaded: a package is given as the file that it came in (a wheel or another zip archive, or a .deb), or as the
-folder that it was unpacked to. The same packages give the same bytes.
+A script of this folder reads packages into a `Material`; `main` makes a data set folder of it (docs/reference/data.md).
+Nothing is downloaded: a package is given as the file that it came in (a wheel or another zip archive, or a .deb), or as
+the folder that it was unpacked to. The same packages give the same bytes.
 
 - **Split.** 75 / 25, by a hash of the title: documents of the same title are on the same side, and stay there in later
   versions of a package.
 - **Labels.** Those that a document has. One that only test documents have is kept: it has a text.
-- **Filter.** Where labels are documents too (they have uids of one name space), as docs/filters.md says: a document is
-  not its own label; a test pair that is the way back of a training pair leaves the truth; identity and reciprocal pairs
-  that are not in the truth are in the filter files. A test document that has no other label is left out.
+- **Filter.** Where labels are documents too (they have uids of one name space), as docs/guides/filters.md says: a
+  document is not its own label; a test pair that is the way back of a training pair leaves the truth; identity and
+  reciprocal pairs that are not in the truth are in the filter files. A test document that has no other label is left
+  out.
 - **Propensity.** A = 0.55, B = 1.5, as most published sets have it.
 """
 

@@ -94,7 +94,7 @@ class Neighbours:
         """Keep the edges whose two ends are similar under the current encoder; pruned edges may come back.
 
         Source: RAMEN, appendix A, which prunes what the walk found. A walk over the edges that are left, of which more
-        are right, goes astray less often (docs/methods/ramen.md).
+        are right, goes astray less often (docs/explanation/methods/ramen.md).
 
         Args:
             vectors: (N, D) of the ``documents`` and (L, D) of the ``labels``, unit rows; of the sides that there are.

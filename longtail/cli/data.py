@@ -28,7 +28,7 @@ from longtail.files import must_be_free
 from longtail.units import printable
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/data.md).", show_default=False)]
+Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/reference/data.md).", show_default=False)]
 Out = Annotated[Path, typer.Option(help="The folder to write; it must be new or empty.", show_default=False)]
 
 
@@ -36,7 +36,7 @@ Out = Annotated[Path, typer.Option(help="The folder to write; it must be new or 
 def check(
     folder: Folder,
     write_filters: Annotated[
-        bool, typer.Option("--write-filters", help="Write the filter files that are missing (docs/filters.md).")
+        bool, typer.Option("--write-filters", help="Write the filter files that are missing (docs/guides/filters.md).")
     ] = False,
 ) -> None:
     """Find everything in a data set folder that has to be mended.

@@ -96,7 +96,7 @@ def _show_both_ways(model: Model, vectors: FloatArray, dataset: Dataset, console
         console.print(
             f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "
             f"or the way back of a training pair. P@1 is {plain:.2f} with them and {filtered:.2f} without "
-            f"(docs/filters.md; longtail data check --write-filters writes the filter).",
+            f"(docs/guides/filters.md; longtail data check --write-filters writes the filter).",
             style="yellow",
             highlight=False,
         )

@@ -36,7 +36,7 @@ def serve(
     log_level: Annotated[str, typer.Option(help="debug logs every request.")] = "info",
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
-    """Serve a run's model over HTTP (docs/serving.md), with a page at /.
+    """Serve a run's model over HTTP (docs/guides/serving.md), with a page at /.
 
     Labels can be changed with the token that the environment variable LONGTAIL_TOKEN holds.
     """

@@ -44,7 +44,7 @@ VERBS = {  # in the order of --help
     "index": _Verb(
         "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
     ),
-    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/serving.md), with a page at /."),
+    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
     "bench": _Verb("serve.bench_app", "Measure a server."),
     "list": _Verb(
         "tables.tables",

@@ -162,7 +162,8 @@ def _filter_oddities(file: Path, side: Side, split: Split, dataset: Dataset) -> 
     if split.filtered is None:
         if needed.nnz:
             problem = f"the file is missing, and there are {needed.nnz} {kind}"
-            yield BadInput(file, problem, remedy="'longtail data check --write-filters' writes it (docs/filters.md)")
+            remedy = "'longtail data check --write-filters' writes it (docs/guides/filters.md)"
+            yield BadInput(file, problem, remedy=remedy)
         return
     true = split.filtered.multiply(split.targets).tocoo()
     if true.nnz:
@@ -172,7 +173,7 @@ def _filter_oddities(file: Path, side: Side, split: Split, dataset: Dataset) -> 
     covered = needed.multiply(split.filtered).nnz
     if covered < needed.nnz:
         problem = f"{covered} of {needed.nnz} {kind} are in the file"
-        yield BadInput(file, problem, remedy="the others rank high and count as wrong (docs/filters.md)")
+        yield BadInput(file, problem, remedy="the others rank high and count as wrong (docs/guides/filters.md)")
 
 
 def _strange_uids(path: Path, side: Side, documents: Texts, labels: Texts) -> Iterator[BadInput]:

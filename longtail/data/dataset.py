@@ -58,7 +58,7 @@ class Dataset:
         propensity: A and B, or None where ``dataset.json`` does not give them (no PSP can be computed then).
         licence: of the data, as ``dataset.json`` says.
         description: one sentence.
-        one_way: whether no test pair is the way back of a training pair (``docs/filters.md``).
+        one_way: whether no test pair is the way back of a training pair (``docs/guides/filters.md``).
         folder: it was read from; None where it was made in memory.
     """
 
@@ -125,7 +125,7 @@ class Dataset:
         test: bool = True,
         graphs: Collection[str] | None = None,
     ) -> Dataset:
-        """Read a data set folder, in either layout of the XMC repository (``docs/data.md``).
+        """Read a data set folder, in either layout of the XMC repository (``docs/reference/data.md``).
 
         Args:
             folder: with ``trn.json.gz``, ``lbl.json.gz`` and what else it has, or ``trn_X_Y.txt`` and ``raw_data/``.

@@ -19,7 +19,8 @@ class Bandits:
     average its start.
 
     Source: RAMEN (Mittal et al., 2025), section 1.1 and appendix A, says that weights are adjusted while training, with
-    one bandit each and a learning rate of 0.01; the rule is ours where the paper is silent (docs/methods/ramen.md).
+    one bandit each and a learning rate of 0.01; the rule is ours where the paper is silent
+    (docs/explanation/methods/ramen.md).
 
     Args:
         names: of the terms.

@@ -2,7 +2,7 @@
 
 All of them are sums over the *true pairs* (document, relevant label) of a test set, and depend on a ranking only
 through the place that it gives to each pair. So the places are looked up once, and each metric is a line of arithmetic
-on them. ``docs/metrics.md`` works every definition out by hand.
+on them. ``docs/reference/metrics.md`` works every definition out by hand.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class TwoHeads(Encoder):
     Source: the thesis, section 2.3, where g1 and g2 project the vector of one shared encoder: with a ``projection``
     that is what this is. Without one, a transformer's vector is x as it is, and u is a linear map of it that starts at
     the identity; a bag encoder has a second table for u: a table is all that it consists of, and one that serves two
-    losses serves both less well (docs/methods/unidec.md).
+    losses serves both less well (docs/explanation/methods/unidec.md).
 
     Args:
         encoder: of documents and labels, E wide.

@@ -41,7 +41,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: ANCE (Xiong et al., 2021), section 3. Before an epoch all labels are encoded and searched for each training
     document; what is found and wrong is drawn into the pools of that epoch. The paper does this beside the training,
     and with an approximate index; here it is done between epochs, and exactly. Departures and their measurements:
-    docs/methods/ance.md.
+    docs/explanation/methods/ance.md.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text

@@ -18,7 +18,8 @@ def astec(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
 
     Source: DeepXML / Astec (Dahiya et al., 2021). It reads no texts of labels, unless these are training rows
     (``augment="gandalf"``). A label is first scored by the centroid of its documents, which is the paper's shortlist,
-    and then by its classifier, which starts there. Departures and their measurements: docs/methods/astec.md.
+    and then by its classifier, which starts there. Departures and their measurements:
+    docs/explanation/methods/astec.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

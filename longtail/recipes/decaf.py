@@ -19,7 +19,7 @@ def decaf(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     Source: DECAF (Mittal et al., 2021). It is Astec with the texts of labels: the vector of a cluster is the embedding
     of the texts of its labels plus a free one, and so is that of a label, with one encoder for documents and labels. A
     label is first scored by its text, and then by its classifier. Departures and their measurements:
-    docs/methods/decaf.md.
+    docs/explanation/methods/decaf.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

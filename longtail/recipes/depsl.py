@@ -24,7 +24,8 @@ def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
     """Train a dual encoder with the pick-some-labels loss: UniDEC without its classifiers.
 
     Source: DePSL (the thesis, chapter 2, sections 2.3.1 and 2.3.2). Documents that are near each other share a batch;
-    its pool holds some positives of each, and every true pair in it counts. Departures: docs/methods/unidec.md.
+    its pool holds some positives of each, and every true pair in it counts. Departures:
+    docs/explanation/methods/unidec.md.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text

@@ -57,7 +57,7 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: DEXML (Gupta et al., 2024): no classifiers and no sampled negatives. Every step encodes all labels, and the
     positives of a document compete with its negatives, not with each other. The labels are encoded some at a time, once
     for the loss and once more for the gradients, so that no more than that many are held with their activations.
-    Departures and their measurements: docs/methods/dexml.md.
+    Departures and their measurements: docs/explanation/methods/dexml.md.
     """
     if o.random_negatives is None and o.hard_negatives:
         problem = f"expected 0 where every label is in the pool, found {o.hard_negatives}"

@@ -22,9 +22,9 @@ def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
     """Train a dual encoder: documents and labels share one encoder, and a document's labels are the nearest ones.
 
     Source: DPR (Karpukhin et al., 2020), section 3. It departs from the paper in three points, each measured in
-    docs/methods/dpr.md: every true pair of the pool counts as a positive (the paper has one), the loss is NGAME's
-    triplet unless another is asked for (the paper's softmax is ``info_nce``), and random labels take the place of BM25
-    negatives.
+    docs/explanation/methods/dpr.md: every true pair of the pool counts as a positive (the paper has one), the loss is
+    NGAME's triplet unless another is asked for (the paper's softmax is ``info_nce``), and random labels take the place
+    of BM25 negatives.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text

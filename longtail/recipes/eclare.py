@@ -40,7 +40,7 @@ def eclare(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: ECLARE (Mittal et al., 2021). It is DECAF with a graph of labels: a random walk over the training pairs says
     which labels are near each other, also some that never occur together. Labels are clustered by what they and their
     neighbours are, and a label's vector is the embedding of its text plus the mean of those of its neighbours, so that
-    rare labels borrow from frequent ones. Departures and their measurements: docs/methods/eclare.md.
+    rare labels borrow from frequent ones. Departures and their measurements: docs/explanation/methods/eclare.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

@@ -28,7 +28,7 @@ def inceptionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: InceptionXML+ (Kharbanda et al., 2023). It reads no texts of labels, unless these are training rows
     (``augment="gandalf"``). Labels are clustered by the tf-idf features of their documents. A label's score is the
     product of the probabilities of its cluster and of its own; it is first met by those documents whose best clusters
-    hold it. Departures and their measurements: docs/methods/inceptionxml.md.
+    hold it. Departures and their measurements: docs/explanation/methods/inceptionxml.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

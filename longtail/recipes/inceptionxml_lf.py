@@ -39,7 +39,7 @@ def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: InceptionXML-LF (Kharbanda, the thesis, chapter 1, section 1.4): InceptionXML+ with what DECAF and ECLARE
     add to Astec. The vector of a label is the embedding of its text, plus the vector of its cluster, plus one of its
     own; labels are clustered by their texts and documents, and by those of their neighbours in a graph of labels.
-    Departures and their measurements: docs/methods/inceptionxml_lf.md.
+    Departures and their measurements: docs/explanation/methods/inceptionxml_lf.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

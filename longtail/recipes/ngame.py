@@ -36,7 +36,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     Source: NGAME (Dahiya et al., 2023). Documents that are near each other share a batch, so that the positives of one
     are hard negatives of the others, at no cost. The classifiers start from the embeddings of the labels' texts.
-    Departures and their measurements: docs/methods/ngame.md.
+    Departures and their measurements: docs/explanation/methods/ngame.md.
     """
     task = read(run, dataset, o, validation=o.validation if o.classifier_epochs else 0.0)
     train, text = task.train, task.text

@@ -117,7 +117,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     a knowledge bank, started from their texts. A combiner attends to the nodes of a document and makes one enriched
     vector of both; losses on the enriched and the plain document, and a calibration loss between them, train encoder,
     bank and combiner. Classifiers of the labels on the frozen enriched documents follow. New documents have no links:
-    the linker predicts them. Departures and their measurements: docs/methods/oak.md.
+    the linker predicts them. Departures and their measurements: docs/explanation/methods/oak.md.
     """
     classify = o.base == "ngame" and o.classifier_epochs > 0
     validation = o.validation if o.base == "ngame" else 0.0  # linkers are measured, and may learn a fusion, on it

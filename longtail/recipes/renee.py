@@ -39,7 +39,7 @@ class Options(EncoderOptions, FusionOptions):
     )
     epochs: int = option(
         4,
-        "passes of the encoder and the classifiers together; or auto, see docs/time.md",
+        "passes of the encoder and the classifiers together; or auto, see docs/guides/time.md",
         within=NATURAL,
         auto=MOST_OF_AUTO,
     )
@@ -77,7 +77,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: Renee (Jain et al., 2023). The classifiers start from the embeddings of the labels' texts, under an encoder
     that was trained to bring documents near them; then both are trained by binary cross-entropy over every label. No
     gradient of the classifiers is ever held: they are stepped some thousand at a time. Departures and their
-    measurements: docs/methods/renee.md.
+    measurements: docs/explanation/methods/renee.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

@@ -35,7 +35,7 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     Source: SiameseXML (Dahiya et al., 2021). An epoch goes once over the labels, each with one of its documents, so
     that the tail is seen as often as the head. A classifier is the embedding of its label's text plus a free residual.
-    Departures and their measurements: docs/methods/siamesexml.md.
+    Departures and their measurements: docs/explanation/methods/siamesexml.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

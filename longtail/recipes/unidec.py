@@ -76,7 +76,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Source: UniDEC (the thesis, chapter 2, Algorithm 1). Documents that are near each other share a batch; its pool
     holds some positives of each (pick some labels), every true pair in it counts, and two losses share it: between the
     vectors of documents and of label texts, and between a second view of the documents and the classifiers. Departures,
-    and the settings of the thesis: docs/methods/unidec.md.
+    and the settings of the thesis: docs/explanation/methods/unidec.md.
     """
     task = read(run, dataset, o, validation=o.validation)
     train, text = task.train, task.text

@@ -48,7 +48,7 @@ class RunOptions:
     budget: float | None = option(
         None,
         "the time that the run may take, such as 90s, 10m or 2h: it has as many epochs as fit into that, twice those "
-        "that it would have without at most; see docs/time.md",
+        "that it would have without at most; see docs/guides/time.md",
         within=POSITIVE,
         time=True,
     )

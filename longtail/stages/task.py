@@ -72,7 +72,7 @@ class TextOptions(RunOptions):
     knowledge: str = option(
         NONE,
         "none, or a language model, as minilm, whose vectors of words are added to the start of a bag encoder; a name "
-        "or folder, as of an encoder; see docs/encoders.md",
+        "or folder, as of an encoder; see docs/guides/encoders.md",
     )
     knowledge_weight: float = option(
         2.0, "of these vectors, beside random ones that are as long on average", within=POSITIVE
@@ -80,7 +80,7 @@ class TextOptions(RunOptions):
     augment: str = option(
         "none",
         "none, or a transform that adds training rows, with its options as in gandalf:threshold=0.2; see "
-        "docs/methods/gandalf.md",
+        "docs/explanation/methods/gandalf.md",
         known=TRANSFORMS,
     )
 
@@ -98,7 +98,7 @@ class EncoderOptions(TextOptions):
     epochs: int = option(
         6,
         "of the encoder, passes over the training documents; auto for as many as a score on held-out documents rises, "
-        "see docs/time.md",
+        "see docs/guides/time.md",
         within=NATURAL,
         auto=MOST_OF_AUTO,
     )

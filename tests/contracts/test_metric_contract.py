@@ -15,7 +15,7 @@ from longtail.topk import TopK
 n, L, MOST = 61, 37, 6  # documents, labels, true labels of a document at most
 EVERY_K = (1, 2, 3, 5, MOST, 40)
 every_metric = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
-DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+DOCUMENTATION = (Path(__file__).parents[2] / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
 
 
 def truth_of(seed: int) -> list[list[int]]:

@@ -131,7 +131,7 @@ def test_the_shape_of_a_set(tmp_path: Path, monkeypatch, capsys) -> None:
 
 
 def test_every_set_has_its_row_in_the_documentation() -> None:
-    lines = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs" / "reference" / "data.md").read_text(encoding="utf-8").splitlines()
     assert {"phenotypes", "wordnet"} <= set(NAMES)
     for name in NAMES:
         assert script(name).SOURCE.name == name

@@ -1,6 +1,6 @@
 """All faults, in many processes, with their counts: ``make faults``.
 
-    python tests/faults/whole.py [--share 0.1] [--minutes 30] [--jobs 2] [--write docs/reliability.md]
+    python tests/faults/whole.py [--share 0.1] [--minutes 30] [--jobs 2] [--write docs/explanation/reliability.md]
 
 It works in a new folder where temporary ones are, better in memory (``TMPDIR=/dev/shm``), prints what was wrong, and
 exits with 1 where anything was. The table of counts replaces the one between two marks of the file to write.

@@ -1,4 +1,4 @@
-"""The metrics: the worked example of docs/metrics.md, loop twins, napkinXC, corner cases, real size and time."""
+"""Metrics: the worked example of docs/reference/metrics.md, loop twins, napkinXC, corner cases, real size and time."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from longtail.topk import TopK
 
 
 def test_the_error_by_hand() -> None:
-    """The documents of docs/metrics.md, with probabilities; a stored 0 is no true label, an empty place no label."""
+    """The documents of docs/reference/metrics.md, with probabilities; a stored 0 is no true label."""
     top = TopK(np.array([[0, 3, 1], [4, 0, -1], [2, 1, 0]]), np.zeros((3, 3), np.float32))
     truth = csr_of_lists([[0, 1], [1, 2, 4], [2]], 5)
     truth.data[-1] = 0

@@ -118,7 +118,7 @@ def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
 
 @pytest.fixture(scope="module")
 def under_two() -> Evaluation:
-    """The worked example of docs/metrics.md (`tests/metrics/test_ranking.py`) under two pairs of constants."""
+    """The example of docs/reference/metrics.md (`tests/metrics/test_ranking.py`) under two pairs of constants."""
     train = csr_of_lists([[j for j, n in enumerate((9, 4, 3, 1, 0)) if i < n] for i in range(20)], 5)
     truth = csr_of_lists([[0, 1], [1, 2, 4], []], 5)
     top = TopK(np.array([[0, 3, 1], [4, 0, -1], [2, 1, 0]]), np.zeros((3, 3), np.float32))

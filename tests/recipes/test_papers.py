@@ -92,7 +92,7 @@ def test_the_page_of_the_tables_is_what_its_script_writes_and_every_row_of_it_ca
     spec = spec_from_file_location("reproducing", ROOT / "benchmarks" / "reproducing.py")
     reproducing = module_from_spec(spec)
     spec.loader.exec_module(reproducing)
-    assert (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8") == reproducing.page()
+    assert (ROOT / "docs" / "explanation" / "reproducing.md").read_text(encoding="utf-8") == reproducing.page()
     for (_, _, data), rows in reproducing.published():
         assert data in TEXTS
         methods = [Method.parse(reproducing.method(row)) for row in rows]

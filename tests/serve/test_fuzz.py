@@ -12,7 +12,7 @@ from longtail.serve.app import application
 from longtail.serve.service import Settings
 
 pytest.importorskip("schemathesis", reason="schemathesis is not installed")
-EXAMPLES = int(os.environ.get("LONGTAIL_FUZZ", "25"))  # for each operation and kind of data; docs/serving.md
+EXAMPLES = int(os.environ.get("LONGTAIL_FUZZ", "25"))  # for each operation and kind of data; docs/guides/serving.md
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 
 
