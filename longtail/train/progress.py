@@ -141,6 +141,14 @@ class Progress:
         remove_partial(self.folder)
         self._settings = None
 
+    def tell(self, **found: Any) -> None:
+        """Keep what a run found out, which decides nothing of what it is asked again, in ``run.json``."""
+        if self._settings is not None:
+            self._settings = {**self._settings, **found}
+        elif self.folder is not None:
+            path = self.folder / "run.json"
+            write_json(path, read_json(path, remedy="train the run again") | found)
+
     def begun(self) -> bool:
         """Whether an earlier process has left a stage, or a part of one."""
         return self.folder is not None and (self.folder / "stages").is_dir()

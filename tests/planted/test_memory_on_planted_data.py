@@ -12,6 +12,7 @@ from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.search.memory import keys_of
 from longtail.stages.make_ensemble import ensemble
+from longtail.train.progress import settings_of
 
 FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
 SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "warmup": 10, "device": "cpu"}
@@ -55,6 +56,16 @@ def test_it_is_kept_where_it_knows_more_and_is_not_asked_for_by_no_memory(traine
     without = recipes.unidec(data, memory=False, **SMALL)
     assert without.kinds[-1] == "fused"
     np.testing.assert_array_equal(without.fusion.weights, model.fusion.weights)
+
+
+def test_a_run_says_that_it_was_kept_and_why(trained):
+    _, _, folder, model = trained
+    noted = settings_of(folder)["memory"]
+    assert noted["kept"]
+    assert noted["documents"] == model.memory.labels.shape[0] * 3 // 20
+    assert noted["counts"] == "the mean of P@1, P@3 and P@5"
+    assert noted["with"] > noted["without"] + 20
+    assert noted["tail_with"] > noted["tail_without"] - 0.5
 
 
 def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
