@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,21 +13,44 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from longtail.cli.evaluate import warn_of_pairs
 from longtail.cli.run_folder import RunFolder, data_of, say_done
+from longtail.cli.table_data import Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
 from longtail.data.dataset import Dataset
 from longtail.ending import acts
 from longtail.errors import BadInput
-from longtail.options import Option, options_of, unknown
-from longtail.recipes import RECIPES
+from longtail.model.evaluation import evaluate
+from longtail.options import Option, options_of, parsed, unknown
+from longtail.recipes import DEFAULT, RECIPES
 from longtail.stages.recipe import options_class
 from longtail.train.log import Log
 from longtail.train.plan import Planned
-from longtail.train.progress import settings_of
+from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
 
-train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
+
+class _Recipes(TyperGroup):
+    """The recipes; what is the name of none, and is there, is data for the default one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command of a recipe."""
+        first = args[0]
+        if first not in self.commands and not first.startswith("-") and not Path(first).exists():
+            near = get_close_matches(first, self.commands, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "longtail list recipes shows the recipes"
+            raise BadInput("train", f"expected a recipe, or data that is there, found {first}", remedy=remedy)
+        return super().resolve_command(ctx, args if first in self.commands else [DEFAULT, *args])
+
+
+train_app = typer.Typer(
+    cls=_Recipes,
+    help=f"Train a model on a data set folder or a table, by a recipe; {DEFAULT} if none is named.",
+    no_args_is_help=True,
+    subcommand_metavar="[RECIPE] DATA [OPTIONS]",
+    context_settings={"ignore_unknown_options": True},  # they are the recipe's
+)
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
 _Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
@@ -39,13 +63,20 @@ _Cache = Annotated[
 ]
 
 
-def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
+def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any]) -> None:
     acts.append(partial(_kept, run))  # said also of an error
     try:
-        model = RECIPES[recipe](Dataset.read(data), out=run, **given)
+        model = RECIPES[recipe](dataset, out=run, **given)
     except Planned:
         return
     say_done(run, model)
+    if run.folder is not None and dataset.folder == run.folder / DATA:
+        found, console = evaluate(model, dataset), Console()
+        console.print(found)
+        warn_of_pairs(model, found, dataset, console)
+        say_what_next(run.folder, model)
+    else:
+        run.log.say(f"Next: longtail evaluate {run.folder}")
 
 
 def _kept(run: Run) -> str | None:
@@ -54,7 +85,7 @@ def _kept(run: Run) -> str | None:
         return None
     if (run.folder / "run.json").exists():
         return f"what was trained is kept up to the last checkpoint: longtail resume {run.folder}"
-    return f"training had not begun, and {run.folder} is free"
+    return "training had not begun: the same command begins again"
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -65,6 +96,10 @@ def _command(name: str) -> Callable[..., None]:
         data: Path,
         out: Path | None,
         dry_run: bool,
+        text: str | None,
+        labels: str | None,
+        separator: str | None,
+        test: Path | None,
         checkpoint_every: float,
         cache: Path | None,
         threads: int | None,
@@ -78,12 +113,22 @@ def _command(name: str) -> Callable[..., None]:
             )
         log = Log(None if out is None or dry_run else out / "metrics.jsonl", Console())
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-        _train(name, data, run, {key: value for key, value in options.items() if value is not None})
+        given = {key: value for key, value in options.items() if value is not None}
+        parsed(options_class(recipe), name, given)  # before anything is written
+        dataset = dataset_of(data, None if dry_run else out, TableOptions(text, labels, separator, test))
+        _train(name, dataset, run, given)
 
     parameters: dict[str, tuple[Any, Any]] = {
-        "data": (Annotated[Path, typer.Argument(help="A data set folder.")], inspect.Parameter.empty),
+        "data": (
+            Annotated[Path, typer.Argument(help="A data set folder, or a .csv, .tsv, .jsonl or .parquet table.")],
+            inspect.Parameter.empty,
+        ),
         "out": (Annotated[Path | None, typer.Option(help="The run folder to make.")], None),
         "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")], False),
+        "text": (Text, None),
+        "labels": (Labels, None),
+        "separator": (Separator, None),
+        "test": (Test, None),
         "checkpoint_every": (_Seconds, 120.0),
         "cache": (_Cache, None),
         "threads": (_Threads, None),
@@ -139,4 +184,4 @@ def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = N
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
     log = Log(run / "metrics.jsonl", Console())
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
-    _train(settings["recipe"], data_of(run, settings, None), going_on, settings["arguments"])
+    _train(settings["recipe"], Dataset.read(data_of(run, settings, None)), going_on, settings["arguments"])

@@ -32,7 +32,9 @@ class _Verb(NamedTuple):
 
 VERBS = {  # in the order of --help
     "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
-    "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
+    "train": _Verb(
+        "train.train_app", "Train a model on a data set folder or a table, by a recipe; unidec if none is named."
+    ),
     "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
     "ensemble": _Verb(
         "ensemble.ensemble",

@@ -24,7 +24,8 @@ from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
-_UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
+DATA = "data"  # the data set of a run that was made of a table
+_UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
 _CHOSEN = "chosen"  # what decides it, too, where there is something
 _KINDS: Mapping[str, Kinds] = {
