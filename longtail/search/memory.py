@@ -207,6 +207,21 @@ class Remembering:
     columns: slice | IntArray
     labels: int
 
+    def among(self, rows: IntArray) -> Remembering:
+        """The same for some labels alone, in their order: the same documents are asked, and vote for these."""
+        order = np.argsort(rows)
+        ascending, places = np.append(rows[order], self.labels), np.append(order, -1)
+
+        def within(part: Part) -> Part:
+            def found(of_part: IntArray) -> IntArray:
+                here = part.rows(of_part)
+                at = np.searchsorted(ascending, here)
+                return np.where(ascending[at] == here, places[at], -1)
+
+            return part._replace(rows=found)
+
+        return replace(self, parts=[within(part) for part in self.parts], labels=len(rows))
+
     def neighbours(self, queries: FloatArray) -> list[TopK]:
         """The nearest documents of each part to (n, W) keys."""
         return [part.memory.keys.nearest(queries, part.gone) for part in self.parts]

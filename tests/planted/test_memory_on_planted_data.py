@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from longtail import Dataset, load, recipes
+from longtail.data.texts import Texts
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.search.memory import keys_of
+from longtail.serve.answers import Predict, answers
 from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
 
@@ -123,6 +125,32 @@ def test_a_new_example_is_remembered_at_once(trained, tmp_path):
     after = load(tmp_path / "run", device="cpu").predict(titles[:20], k=7)
     np.testing.assert_array_equal(after.uids, before.uids)
     np.testing.assert_allclose(after.scores, before.scores, atol=1e-5)
+
+
+def test_allowed_labels_are_ranked_as_they_are_among_all(trained, tmp_path):
+    """Against all labels of one model, restricted: whichever segments hold the allowed ones, all documents vote."""
+    _, titles, folder, _ = trained
+    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
+    labels.add([NewLabel(f"new{i}", "nothing", [{"title": title}] * 2) for i, title in enumerate(titles[:40])])
+    labels.refresh()
+    labels.remove(["7", "new3"])
+    labels.add([NewLabel("last", "nothing", [{"title": titles[0]}])])
+    snapshot, texts = labels.refresh(), [{"title": title} for title in titles[:6]]
+    vectors = snapshot.folded.encode(Texts.of(titles[:6]))
+    for kind in snapshot.kinds:
+        whole = snapshot.folded.search(vectors, len(snapshot), kind=kind)
+        for allowed in (["5", "60", "131"], ["new0", "last", "new4"], ["new1"], ["1", "new2", "last", "7", "gone"], []):
+            (answer,) = answers(snapshot, [Predict(texts, 3, kind, allowed, probabilities=True, explained=True)])
+            rows = [row for row in map(snapshot.find, allowed) if row is not None]
+            for ids, scores, found, why in zip(whole.ids, whole.scores, answer.labels, answer.explained, strict=True):
+                kept = np.isin(ids, rows)
+                assert [label.uid for label in found] == [snapshot.label(row)[1] for row in ids[kept][:3].tolist()]
+                np.testing.assert_allclose([label.score for label in found], scores[kept][:3], atol=1e-5)
+                np.testing.assert_allclose([one.scores[kind] for one in why], scores[kept][:3], atol=1e-5)
+    remembered, kept = snapshot.among(np.array([5, len(snapshot) - 1])).memory, snapshot.scorer().memory
+    pairs = list(zip(remembered.parts, kept.parts, strict=True))
+    assert all(one.memory.keys is other.memory.keys for one, other in pairs)  # no vector is copied
+    labels.close()
 
 
 def test_an_example_given_many_times_leaves_other_neighbours_their_votes(trained, tmp_path):
