@@ -108,17 +108,17 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     """The answer to a job that is not searched with others."""
     if not isinstance(job, Predict):
         return job(snapshot)
-    model: Model = snapshot
-    excluded, exclude = set(job.excluded), None
-    if job.allowed is not None:
-        model = snapshot.take(_rows(snapshot, set(job.allowed) - excluded))
-    else:
+    excluded, kind = set(job.excluded), snapshot.scorer(job.kind).name
+    vectors = snapshot.encode(Texts.by_field(job.texts, snapshot.fields))
+    if job.allowed is None:
         exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
-    kind = model.scorer(job.kind).name
-    vectors = model.encode(Texts.by_field(job.texts, model.fields))
-    top = model.search(vectors, job.k, kind=kind, exclude=exclude)
+        top = snapshot.search(vectors, job.k, kind=kind, exclude=exclude)
+    else:
+        rows = _rows(snapshot, set(job.allowed) - excluded)
+        top = snapshot.among(rows, kind).search(vectors, job.k)
+        top = TopK(np.append(rows, -1)[top.ids], top.scores)
     best = snapshot.search(vectors, 1, kind=kind).scores[:, 0] if job.calibrated else None
-    return _answer(model, kind, job, top, best)
+    return _answer(snapshot, kind, job, top, best)
 
 
 def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArray | None = None) -> Ranked:

@@ -161,10 +161,9 @@ def fuse(
             assert fused.fusion is not None
             calibrations["memory"] = learning.calibrated(remembered, "memory")
             keys = np.concatenate([remembered.memory.keys.vectors, keys_of(learning.vectors, model.key_columns)])
-            labels = stacked([train.targets, validation.targets])
-            fused = fused.fused_by(
-                fused.fusion, replace(remembered.memory, keys=Keys(keys, model.device), labels=labels)
-            )
+            labels = stacked([remembered.memory.labels, validation.targets])
+            memory = replace(remembered.memory, keys=Keys(keys, model.device), labels=labels).merged()
+            fused = fused.fused_by(fused.fusion, memory)
     return fused.calibrated_by({kind: one for kind, one in calibrations.items() if one is not None})
 
 
