@@ -20,7 +20,7 @@ from scipy import sparse
 
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
-from longtail.data.sparse import CSR, csr, row_of_entry, values_at
+from longtail.data.sparse import CSR, csr, row_of_entry, stacked, values_at, widened
 from longtail.errors import BadInput
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
@@ -117,6 +117,12 @@ class Memory:
         vectors = np.concatenate([self.keys.vectors, other.keys.vectors])
         labels = CSR(sparse.block_diag([self.labels, other.labels], format="csr"))
         return replace(self, keys=Keys(vectors, self.keys.device), labels=labels).merged()
+
+    def also(self, keys: FloatArray, labels: CSR) -> Memory:
+        """Of further documents, too: (n, W) unit rows, with (n, L') labels, where L' - L are new."""
+        vectors = np.concatenate([self.keys.vectors, keys])
+        both = stacked([widened(self.labels, labels.shape[1]), labels])
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=both)
 
     def by_label(self) -> list[FloatArray]:
         """The (e, W) vectors of the documents of each label."""
