@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,10 +21,11 @@ from longtail.errors import BadInput
 from longtail.options import Option, options_of, unknown
 from longtail.recipes import RECIPES
 from longtail.stages.recipe import options_class
-from longtail.train.log import Log
+from longtail.train.log import LOG, Log
 from longtail.train.plan import Planned
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
+from longtail.train.trackers import TRACKERS, Tracking, trackers_named, trackers_of
 
 train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
@@ -38,13 +39,23 @@ _Cache = Annotated[
     ),
 ]
 
+_Track = Annotated[
+    str | None,
+    typer.Option(help=f"Tell of each epoch, too: {', '.join(TRACKERS)}, or several with commas.", metavar="TEXT,..."),
+]
 
-def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
+
+def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
     acts.append(partial(_kept, run))  # said also of an error
+    tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)
+    run.log.listener, model = tracking, None
     try:
         model = RECIPES[recipe](Dataset.read(data), out=run, **given)
     except Planned:
         return
+    finally:
+        if tracking is not None:
+            tracking.end(finished=model is not None)
     say_done(run, model)
 
 
@@ -68,17 +79,19 @@ def _command(name: str) -> Callable[..., None]:
         checkpoint_every: float,
         cache: Path | None,
         threads: int | None,
+        track: str | None,
         **options: Any,
     ) -> None:
+        tracked = trackers_named(track)
         if out is None and not dry_run:
             raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
         if out is not None and (out / "run.json").exists():
             raise BadInput(
                 out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
             )
-        log = Log(None if out is None or dry_run else out / "metrics.jsonl", Console())
+        log = Log(None if out is None or dry_run else out / LOG, Console())
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-        _train(name, data, run, {key: value for key, value in options.items() if value is not None})
+        _train(name, data, run, {key: value for key, value in options.items() if value is not None}, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
         "data": (Annotated[Path, typer.Argument(help="A data set folder.")], inspect.Parameter.empty),
@@ -87,6 +100,7 @@ def _command(name: str) -> Callable[..., None]:
         "checkpoint_every": (_Seconds, 120.0),
         "cache": (_Cache, None),
         "threads": (_Threads, None),
+        "track": (_Track, None),
     }
     parameters |= {key: (_annotation(option), None) for key, option in options_of(options_class(recipe)).items()}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -131,12 +145,21 @@ for _name in RECIPES:
     train_app.command(_name, cls=_Recipe)(_command(_name))
 
 
-def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = None, threads: _Threads = None) -> None:
-    """Go on with a run that was stopped, from its last checkpoint."""
-    settings = settings_of(run)
+def resume(
+    run: RunFolder,
+    checkpoint_every: _Seconds = 120.0,
+    cache: _Cache = None,
+    threads: _Threads = None,
+    track: _Track = None,
+) -> None:
+    """Go on with a run that was stopped, from its last checkpoint.
+
+    Trackers that it was begun with are told again; --track adds others.
+    """
+    settings, tracked = settings_of(run), tuple(dict.fromkeys((*trackers_of(run), *trackers_named(track))))
     if settings["recipe"] not in RECIPES:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
-    log = Log(run / "metrics.jsonl", Console())
+    log = Log(run / LOG, Console())
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
-    _train(settings["recipe"], data_of(run, settings, None), going_on, settings["arguments"])
+    _train(settings["recipe"], data_of(run, settings, None), going_on, settings["arguments"], tracked)
