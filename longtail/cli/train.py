@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -25,10 +25,11 @@ from longtail.model.evaluation import evaluate
 from longtail.options import Option, options_of, parsed, unknown
 from longtail.recipes import DEFAULT, RECIPES
 from longtail.stages.recipe import options_class
-from longtail.train.log import Log
+from longtail.train.log import LOG, Log
 from longtail.train.plan import Planned
 from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
+from longtail.train.trackers import TRACKERS, Tracking, trackers_named, trackers_of
 
 
 class _Recipes(TyperGroup):
@@ -62,13 +63,22 @@ _Cache = Annotated[
     ),
 ]
 
+_Track = Annotated[
+    str | None,
+    typer.Option(help=f"Tell of each epoch, too: {', '.join(TRACKERS)}, or several with commas.", metavar="TEXT,..."),
+]
 
-def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any]) -> None:
+def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
     acts.append(partial(_kept, run))  # said also of an error
+    tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)
+    run.log.listener, model = tracking, None
     try:
         model = RECIPES[recipe](dataset, out=run, **given)
     except Planned:
         return
+    finally:
+        if tracking is not None:
+            tracking.end(finished=model is not None)
     say_done(run, model)
     if run.folder is not None and dataset.folder == run.folder / DATA:
         found, console = evaluate(model, dataset), Console()
@@ -103,20 +113,22 @@ def _command(name: str) -> Callable[..., None]:
         checkpoint_every: float,
         cache: Path | None,
         threads: int | None,
+        track: str | None,
         **options: Any,
     ) -> None:
+        tracked = trackers_named(track)
         if out is None and not dry_run:
             raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
         if out is not None and (out / "run.json").exists():
             raise BadInput(
                 out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
             )
-        log = Log(None if out is None or dry_run else out / "metrics.jsonl", Console())
+        log = Log(None if out is None or dry_run else out / LOG, Console())
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
         dataset = dataset_of(data, None if dry_run else out, TableOptions(text, labels, separator, test))
-        _train(name, dataset, run, given)
+        _train(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
         "data": (
@@ -132,6 +144,7 @@ def _command(name: str) -> Callable[..., None]:
         "checkpoint_every": (_Seconds, 120.0),
         "cache": (_Cache, None),
         "threads": (_Threads, None),
+        "track": (_Track, None),
     }
     parameters |= {key: (_annotation(option), None) for key, option in options_of(options_class(recipe)).items()}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -176,12 +189,22 @@ for _name in RECIPES:
     train_app.command(_name, cls=_Recipe)(_command(_name))
 
 
-def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = None, threads: _Threads = None) -> None:
-    """Go on with a run that was stopped, from its last checkpoint."""
-    settings = settings_of(run)
+def resume(
+    run: RunFolder,
+    checkpoint_every: _Seconds = 120.0,
+    cache: _Cache = None,
+    threads: _Threads = None,
+    track: _Track = None,
+) -> None:
+    """Go on with a run that was stopped, from its last checkpoint.
+
+    Trackers that it was begun with are told again; --track adds others.
+    """
+    settings, tracked = settings_of(run), tuple(dict.fromkeys((*trackers_of(run), *trackers_named(track))))
     if settings["recipe"] not in RECIPES:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
-    log = Log(run / "metrics.jsonl", Console())
+    log = Log(run / LOG, Console())
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
-    _train(settings["recipe"], Dataset.read(data_of(run, settings, None)), going_on, settings["arguments"])
+    dataset = Dataset.read(data_of(run, settings, None))
+    _train(settings["recipe"], dataset, going_on, settings["arguments"], tracked)

@@ -41,6 +41,13 @@ VERBS = {  # in the order of --help
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
     ),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
+    "runs": _Verb(
+        "runs.runs",
+        "List runs: recipe, data, state, epochs and, where they were evaluated, their scores; the newest last.",
+    ),
+    "show": _Verb(
+        "runs.show", "Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation."
+    ),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
     "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
     "index": _Verb(
