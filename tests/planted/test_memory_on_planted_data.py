@@ -144,8 +144,8 @@ def test_allowed_labels_are_ranked_as_they_are_among_all(trained, tmp_path):
             rows = [row for row in map(snapshot.find, allowed) if row is not None]
             for ids, scores, found, why in zip(whole.ids, whole.scores, answer.labels, answer.explained, strict=True):
                 kept = np.isin(ids, rows)
-                assert [label.uid for label in found] == [snapshot.label(row)[1] for row in ids[kept][:3].tolist()]
-                np.testing.assert_allclose([label.score for label in found], scores[kept][:3], atol=1e-5)
+                assert [label["uid"] for label in found] == [snapshot.label(row)[1] for row in ids[kept][:3].tolist()]
+                np.testing.assert_allclose([label["score"] for label in found], scores[kept][:3], atol=1e-5)
                 np.testing.assert_allclose([one.scores[kind] for one in why], scores[kept][:3], atol=1e-5)
     remembered, kept = snapshot.among(np.array([5, len(snapshot) - 1])).memory, snapshot.scorer().memory
     pairs = list(zip(remembered.parts, kept.parts, strict=True))
