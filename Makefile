@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test bench faults clean
+.PHONY: demo test docs bench faults clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,10 @@ test: $(INSTALLED)  ## lint, types, then the whole suite
 	$(BIN)/mypy
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 --dist loadfile
 
+docs: $(INSTALLED)  ## the site, in build/site: strict, and without a request to another host
+	$(BIN)/python docs/stage.py build/docs
+	$(BIN)/zensical build --strict --clean
+
 bench: $(INSTALLED)  ## slow and GPU checks
 	$(BIN)/python -m pytest -m 'slow or gpu'
 
@@ -36,4 +40,4 @@ faults: $(INSTALLED)  ## every call fails, every file is flipped, the power goes
 	$(BIN)/python tests/faults/whole.py --write docs/explanation/reliability.md
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .cache

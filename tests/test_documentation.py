@@ -17,7 +17,9 @@ PAGES = {
     page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
 }
-OF_OTHERS = {"no-deps", "help", "version", "logdir"}  # of pip, of longtail before a verb, and of tensorboard
+MADE = re.findall(r'"(reference/\w+\.md)":', (ROOT / "docs" / "stage.py").read_text(encoding="utf-8"))
+"""Pages that there are in the site alone, whose build holds links to their headings."""
+OF_OTHERS = {"no-deps", "constraint", "help", "version", "logdir"}  # of pip, longtail before a verb, tensorboard
 
 
 def anchors(text: str) -> set[str]:
@@ -58,6 +60,8 @@ def test_a_link_leads_to_a_file_and_a_heading_that_are_there(page: str) -> None:
     for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", PAGES[page]):
         path, _, heading = link.partition("#")
         target = (ROOT / page).parent / path if path else ROOT / page
+        if target.resolve().relative_to(ROOT).as_posix().removeprefix("docs/") in MADE:
+            continue
         assert target.exists(), link
         assert not heading or heading in anchors(target.read_text(encoding="utf-8")), link
 

@@ -39,18 +39,21 @@ class Warm:
             command, stdin=pipe, stdout=pipe, text=True, env=environment, start_new_session=True
         )
 
-    def run(self, *arguments: Any, stdin: str | None = None, largest: int | None = None) -> tuple[int, str, str]:
+    def run(
+        self, *arguments: Any, stdin: str | None = None, largest: int | None = None, folder: Path | None = None
+    ) -> tuple[int, str, str]:
         """Run ``longtail`` to its end: exit status, output, errors.
 
         Args:
             arguments: of the command.
             stdin: what it reads.
             largest: bytes that a file of it may have.
+            folder: that it is given in.
         """
         assert self._process.stdin
         assert self._process.stdout
         (self._folder / "in").write_text(stdin or "")
-        asked = {"arguments": list(map(str, arguments)), "largest": largest}
+        asked = {"arguments": list(map(str, arguments)), "largest": largest, "folder": folder and str(folder)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         if not select.select([self._process.stdout], [], [], LIMIT)[0]:
@@ -113,8 +116,10 @@ def import_verbs() -> None:
         command_of(verb)
 
 
-def _do(arguments: Sequence[str], largest: int | None) -> None:
+def _do(arguments: Sequence[str], largest: int | None, folder: str | None) -> None:
     """What is asked of a child."""
+    if folder:
+        os.chdir(folder)
     if largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     run_longtail(arguments)

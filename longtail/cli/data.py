@@ -104,7 +104,10 @@ def describe(folder: Folder) -> None:
 @data_app.command("import")
 def import_(
     train: Annotated[
-        Path, typer.Argument(help="Training documents: .csv, .tsv, .jsonl or .parquet.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Training documents: .csv, .tsv, .jsonl or .parquet, or .txt of fastText.", show_default=False
+        ),
     ],
     out: Out,
     test: Annotated[Path | None, typer.Option(help="Test documents, in the same form.")] = None,

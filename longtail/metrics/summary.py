@@ -58,7 +58,7 @@ class Evaluation:
         n: test documents.
         N: training documents, which the propensities depend on.
         propensity: A and B of the PSP, or None where none were given: it has no PSP then.
-        kinds: metrics in percent by score kind: ``kinds["fused"]["P@1"]``.
+        kinds: metrics in percent, by score kind (``fused``) and then by name (``P@1``).
         headline: the kind that predictions use.
         ranked: the rankings that were measured, with the documents' vectors and the time that they took.
         intervals: 95 % intervals by score kind; empty where none were drawn.

@@ -33,10 +33,11 @@ def evaluate(
 ) -> Evaluation:
     """Measure a trained model on a test split; ``longtail evaluate`` prints what this returns.
 
-    >>> found = longtail.evaluate("runs/demo", "examples/debian-packages")
-    >>> print(found)  # a table: metrics down, score kinds across
-    >>> found.kinds[found.headline]["P@1"]  # in percent
-    >>> found.as_dict()  # what longtail evaluate --json writes
+    Examples:
+        >>> found = longtail.evaluate("runs/demo", "examples/debian-packages")
+        >>> print(found)  # a table: metrics down, score kinds across
+        >>> found.kinds[found.headline]["P@1"]  # in percent
+        >>> found.as_dict()  # what longtail evaluate --json writes
 
     Args:
         model: a model, or the folder of a run.

@@ -1,4 +1,4 @@
-"""Tables to import from: CSV, JSON lines and Parquet, one record after the other."""
+"""Tables to import from: CSV, JSON lines, Parquet and fastText's lines, one record after the other."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from longtail.data.io.formats import decoded, excerpt, json_lines
+from longtail.data.io.formats import decoded, excerpt, json_lines, lines
 from longtail.errors import BadInput, MissingExtra
 from longtail.files import must_be_a_file
 
 Record: TypeAlias = tuple[int, Mapping[str, Any]]
 """A line (a row, counted from 1, of a Parquet file) and its values by column."""
 
+_PREFIX = "__label__"  # of a label in a line of fastText
 _LONGEST = 2**31 - 1  # characters of a cell; the csv module stops at 131,072 by itself
 
 
@@ -22,8 +23,9 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
     """The records of a table, which is read as they are asked for.
 
     Args:
-        path: of a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (one object a line) or ``.parquet`` file; all but
-            the last may be gzipped, with ``.gz`` after that.
+        path: of a ``.csv``, ``.tsv``, ``.jsonl``, ``.json`` (one object a line) or ``.parquet`` file, or a ``.txt``
+            file of fastText, whose columns are ``title`` and ``labels``; all but Parquet may be gzipped, with ``.gz``
+            after that.
         encoding: of the file.
 
     Raises:
@@ -37,7 +39,9 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
         return ((line, record) for line, record in enumerate(json_lines(path, encoding), 1) if record is not None)
     if kind == ".parquet":
         return _parquet(path)
-    remedy = "give a .csv, .tsv, .jsonl or .parquet file"
+    if kind == ".txt":
+        return _fasttext(path, encoding)
+    remedy = "give a .csv, .tsv, .jsonl or .parquet file, or a .txt file of fastText"
     raise BadInput(path, f"a table of unknown kind, its name ends in {excerpt(kind)}", remedy=remedy)
 
 
@@ -66,6 +70,19 @@ def _csv(path: Path, encoding: str, delimiter: str) -> Iterator[Record]:
         raise BadInput(path, f"is not CSV ({error})", line=reader.line_num, remedy="mend the quotes") from None
     finally:
         csv.field_size_limit(longest)
+
+
+def _fasttext(path: Path, encoding: str) -> Iterator[Record]:
+    """Lines of words, of which those that begin with ``__label__`` are labels, wherever they stand."""
+    number, has_labels = 0, False
+    for number, line in enumerate(lines(path, encoding), 1):
+        words = line.split()
+        labels = [word.removeprefix(_PREFIX) for word in words if word.startswith(_PREFIX)]
+        has_labels = has_labels or bool(labels)
+        yield number, {"title": " ".join(word for word in words if not word.startswith(_PREFIX)), "labels": labels}
+    if not has_labels:
+        problem = f"expected lines with {_PREFIX}NAME, as of fastText, found none in {number} lines"
+        raise BadInput(path, problem, remedy="write labels so, or give a .csv or .jsonl file")
 
 
 def _parquet(path: Path) -> Iterator[Record]:

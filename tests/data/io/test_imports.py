@@ -82,6 +82,16 @@ def test_parquet(tmp_path: Path) -> None:
     assert targets(dataset) == [[1, 1], [0, 0]]
 
 
+def test_lines_of_fasttext(tmp_path: Path) -> None:
+    lines = "__label__soup __label__quick Tomato  soup\nChicken __label__soup stew\nnothing of it\n__label__bare\n"
+    dataset = import_tables(put(tmp_path / "t.txt", lines))
+    assert titles(dataset) == ["soup", "quick", "bare"]
+    assert list(dataset.train.documents.fields["title"]) == ["Tomato soup", "Chicken stew", "nothing of it", ""]
+    assert targets(dataset) == [[1, 1, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
+    codes = import_tables(tmp_path / "t.txt", labels=put(tmp_path / "l.csv", "uid,title\nquick,q\nbare,b\nsoup,s\n"))
+    assert targets(codes) == [[1, 0, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]]
+
+
 def test_long_cells_packed_files_and_other_encodings(tmp_path: Path) -> None:
     text = "\u00e9" * 200_000
     path = put(tmp_path / "t.csv.gz", gzip.compress(f'title,labels\n{text},"[""a""]"\n'.encode("latin-1")))
@@ -190,6 +200,11 @@ BAD_TABLES = {
     ),
     "kind": ("t.xlsx", "x", "t.xlsx: a table of unknown kind, its name ends in '.xlsx'; give a .csv"),
     "parquet": ("t.parquet", "x", "t.parquet: is not readable as Parquet after 0 rows"),
+    "no line of fasttext": (
+        *("t.txt", "a text\nand one more\n"),
+        "t.txt: expected lines with __label__NAME, as of fastText, found none in 2 lines; write",
+    ),
+    "no line at all": ("t.txt", "", "t.txt: expected lines with __label__NAME, as of fastText, found none in 0 lines"),
     "gzip": ("t.csv.gz", "x", "t.csv.gz: the gzip is broken"),
 }
 

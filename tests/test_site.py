@@ -1,0 +1,116 @@
+"""The site: its reference says all that the code has, every page has a place, and it builds without a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+
+import longtail.errors
+from longtail.batches.samplers import SAMPLERS
+from longtail.cli.verbs import VERBS, command_of
+from longtail.compare.peers import PEERS
+from longtail.losses import LOSSES
+from longtail.metrics.ranking import METRICS
+from longtail.modules.encoders.named import ENCODERS
+from longtail.options import options_of
+from longtail.recipes import RECIPES
+from longtail.search import INDEXES
+from longtail.serve.app import api, operation
+from longtail.stages.recipe import options_class
+from longtail.transforms import TRANSFORMS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def staged(tmp_path_factory) -> Path:
+    """The pages that the site is built of."""
+    spec = importlib.util.spec_from_file_location("stage", ROOT / "docs" / "stage.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    folder = tmp_path_factory.mktemp("site") / "build" / "docs"
+    module.stage(folder)
+    return folder
+
+
+def sections(page: Path) -> dict[str, str]:
+    """The text below each heading, up to the next one."""
+    parts = re.split(r"^#+ (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_the_reference_has_every_option_of_every_recipe(staged: Path) -> None:
+    said = sections(staged / "reference" / "recipes.md")
+    for name, recipe in RECIPES.items():
+        shared = re.findall(r"\[([^\]]+)\]\(#", said[name])
+        rows = set(re.findall(r"^\| `--([a-z0-9-]+)` ", "".join(said[one] for one in (name, *shared)), re.MULTILINE))
+        assert {option.replace("_", "-") for option in options_of(options_class(recipe))} <= rows, name
+
+
+def verbs(name: str, command) -> Iterator[tuple[str, list[str]]]:
+    """Each verb with its flags and arguments, those below it included."""
+    yield name, [flag for one in command.params for flag in (*one.opts, *one.secondary_opts)]
+    for below, inner in getattr(command, "commands", {}).items():
+        if name != "longtail train":
+            yield from verbs(f"{name} {below}", inner)
+
+
+def test_the_reference_has_every_option_of_every_verb(staged: Path) -> None:
+    said = sections(staged / "reference" / "commands.md")
+    for verb in VERBS:
+        for name, flags in verbs(f"longtail {verb}", command_of(verb)):
+            assert [flag for flag in flags if f"`{flag}`" not in said[name]] == [], name
+    assert {"--out", "--dry-run", "--threads"} <= set(re.findall("`(--[a-z-]+)`", said["longtail train"]))
+
+
+def test_the_reference_has_every_name_of_every_table(staged: Path) -> None:
+    said = sections(staged / "reference" / "kinds.md")
+    tables = {"Encoders": ENCODERS, "Losses": LOSSES, "Transforms": TRANSFORMS, "Samplers": SAMPLERS}
+    for title, table in {**tables, "Indexes": INDEXES, "Peers": PEERS, "Metrics": METRICS}.items():
+        assert re.findall(r"^\| `([\w-]+)", said[title], re.MULTILINE) == list(table), title
+    assert "`margin=0.3`" in said["Losses"]
+
+
+def test_the_reference_has_every_route_with_every_field(staged: Path) -> None:
+    said = sections(staged / "reference" / "http.md")
+    routes = [route for router in (api, operation) for route in router.routes if isinstance(route, APIRoute)]
+    assert {f"{method} {route.path_format}" for route in routes for method in route.methods} <= said.keys()
+    assert {"`texts`", "`threshold`", "`at_most`"} <= set(re.findall("`[a-z_]+`", said["PredictRequest"]))
+
+
+def test_the_reference_has_every_error(staged: Path) -> None:
+    page = (staged / "reference" / "errors.md").read_text(encoding="utf-8")
+    kinds = [name for name, kind in vars(longtail.errors).items() if isinstance(kind, type)]
+    assert len(kinds) >= 4
+    assert [name for name in kinds if name != "Path" and f"::: longtail.errors.{name}" not in page] == []
+
+
+def test_every_page_has_its_place_in_the_site(staged: Path) -> None:
+    listed = re.findall(
+        r"^ +- (?:[\w ]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert sorted(listed) == sorted(page.relative_to(staged).as_posix() for page in staged.rglob("*.md"))
+
+
+def test_the_site_builds_without_a_warning_and_asks_no_other_host_for_anything(staged: Path) -> None:
+    pytest.importorskip("zensical", reason="the site is built with Python 3.11 or later")
+    home = staged.parents[1]
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").replace("paths: [.]", f"paths: [{ROOT}]")
+    (home / "mkdocs.yml").write_text(settings, encoding="utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    done = subprocess.run(command, cwd=home, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Warning" not in done.stdout + done.stderr
+    pages = [page.read_text(encoding="utf-8") for page in (home / "build" / "site").rglob("*.html")]
+    assert len(pages) > len(list(staged.rglob("*.md")))  # and one for what is not there
+    loaded = "".join(pages)
+    assert re.findall(r"<(?:script|img|iframe)[^>]* src=\"https?:[^\"]*", loaded) == []
+    assert set(re.findall(r"<link[^>]* href=\"https?:[^\"]*", loaded)) == set()
+    assert 'class="doc doc-object' in loaded  # of docstrings
