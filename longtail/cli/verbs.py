@@ -54,6 +54,10 @@ VERBS = {  # in the order of --help
         "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
     ),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
+    "push": _Verb(
+        "hub.push", "Push the model of a run, with a model card, to a repository of Hugging Face or another hub."
+    ),
+    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder."),
     "bench": _Verb("serve.bench_app", "Measure a server."),
     "list": _Verb(
         "tables.tables",
