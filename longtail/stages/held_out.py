@@ -37,7 +37,9 @@ class FusionOptions(RunOptions):
     """Fusion of the scores."""
 
     validation: float = option(
-        0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
+        0.05,
+        "share of the training documents, 5,000 at most, held out to learn the fusion; by default none below 500",
+        within=BELOW_ONE,
     )
     prefer: str = option(
         "precision",

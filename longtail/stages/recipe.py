@@ -31,6 +31,13 @@ P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
+_EXPECT = (
+    "{:,} training documents are few: the model goes by the words that texts share; from some hundreds on it learns "
+    "more (docs/choosing.md)"
+)
+_FEW = 500  # documents, of which fewer make a user wonder
+_HELD_OUT = 25  # documents, on fewer of which a fusion of two scores is worse than their sum
+_STEPS, _SMALLEST = 8, 16  # least steps of an epoch, where their batches have so many documents
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -88,7 +95,7 @@ def recipe(
             assert not positional, "options are given by name"
             out = given.pop("out", None)
             preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
-            o: Given = parsed(options, page.__name__, {**preset, **given})
+            o: Given = parsed(options, page.__name__, {**_of_size(options, len(dataset.train)), **preset, **given})
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             return _trained(page, run, dataset, o)
 
@@ -114,6 +121,16 @@ def options_class(of: Recipe) -> type:
     return kind
 
 
+def _of_size(options: type, documents: int) -> Mapping[str, Any]:
+    """The defaults that differ for a data set of so many documents, where these are few."""
+    known, different = options_of(options), dict[str, Any]()
+    if "batch" in known and documents < _STEPS * known["batch"].default:
+        different["batch"] = min(known["batch"].default, max(_SMALLEST, documents // _STEPS))
+    if "validation" in known and documents * known["validation"].default < _HELD_OUT:
+        different["validation"] = 0.0
+    return different
+
+
 def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
     if run.plan is not None:
@@ -126,6 +143,8 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
             return finished
         if not (run.planned or run.progress.begun()):
             o.check(dataset)
+            if len(dataset.train) < _FEW:
+                run.log.say(_EXPECT.format(len(dataset.train)))
             _plan(page, run, dataset, o)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None:

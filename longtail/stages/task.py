@@ -102,7 +102,9 @@ class EncoderOptions(TextOptions):
         within=NATURAL,
         auto=MOST_OF_AUTO,
     )
-    batch: int = option(512, "documents of a batch", within=COUNT)
+    batch: int = option(
+        512, "documents of a batch; by default at most an eighth of the training documents, but 16", within=COUNT
+    )
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
