@@ -68,6 +68,7 @@ _Track = Annotated[
     typer.Option(help=f"Tell of each epoch, too: {', '.join(TRACKERS)}, or several with commas.", metavar="TEXT,..."),
 ]
 
+
 def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
     acts.append(partial(_kept, run))  # said also of an error
     tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)

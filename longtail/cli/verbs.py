@@ -31,7 +31,9 @@ class _Verb(NamedTuple):
 
 
 VERBS = {  # in the order of --help
-    "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
+    "new": _Verb(
+        "new.new", "Ask a few questions, write the command that trains a model on your data, and offer to run it."
+    ),
     "train": _Verb(
         "train.train_app", "Train a model on a data set folder or a table, by a recipe; unidec if none is named."
     ),
@@ -40,6 +42,16 @@ VERBS = {  # in the order of --help
         "ensemble.ensemble",
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
     ),
+    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
+    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
+    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
+    "index": _Verb(
+        "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
+    ),
+    "push": _Verb(
+        "hub.push", "Push the model of a run, with a model card, to a repository of Hugging Face or another hub."
+    ),
+    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder."),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
     "runs": _Verb(
         "runs.runs",
@@ -48,24 +60,14 @@ VERBS = {  # in the order of --help
     "show": _Verb(
         "runs.show", "Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation."
     ),
-    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
-    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
-    "index": _Verb(
-        "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
+    "compare": _Verb(
+        "compare.compare", "Train recipes and peers with several seeds each, and judge them alike on the test split."
     ),
-    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
-    "push": _Verb(
-        "hub.push", "Push the model of a run, with a model card, to a repository of Hugging Face or another hub."
-    ),
-    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder."),
     "bench": _Verb("serve.bench_app", "Measure a server."),
+    "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
     "list": _Verb(
         "tables.tables",
         "List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each.",
-    ),
-    "compare": _Verb(
-        "compare.compare",
-        "Train recipes and peers with several seeds each, and judge them alike on the test split.",
     ),
 }
 

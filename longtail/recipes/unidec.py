@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -21,7 +22,7 @@ from longtail.modules.heads import LearnedTemperature, TwoHeads
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, SHARE, option
 from longtail.recipes.papers import UNIDEC
 from longtail.stages.graphs import GraphOptions, graph_terms
-from longtail.stages.held_out import FusionOptions
+from longtail.stages.held_out import FEWEST, FusionOptions
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
@@ -29,6 +30,9 @@ from longtail.stages.task import read
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
+
+_MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
+_HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,22 @@ class Options(PickOptions, FusionOptions, GraphOptions):
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
+
+    @classmethod
+    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Few documents: twice the passes, and more of them held out, which a second run has back."""
+        settings, share = (
+            super().for_size(documents, given),
+            min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3)),
+        )
+        if documents >= _MANY:
+            return settings
+        settings |= {"epochs": 2 * cls.epochs}
+        if "batch" in settings:
+            settings["batch"] = min(cls.batch, 2 * settings["batch"])
+        if share * documents >= FEWEST:
+            settings |= {"validation": share, "refit": given.get("epochs") != "auto"}
+        return settings
 
     def check(self, dataset: Dataset) -> None:
         """Refuse a learned temperature for losses that have none, too."""

@@ -32,6 +32,7 @@ PREFERENCES = {  # and what counts then
 }
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
+FEWEST = 25  # held-out documents, on fewer of which a fusion of two scores is worse than their sum
 _LEAST = 100  # held-out documents that can say whether a memory gains
 _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
 
@@ -41,7 +42,9 @@ class FusionOptions(RunOptions):
     """Fusion of the scores."""
 
     validation: float = option(
-        0.05, "share of the training documents, 5,000 at most, held out to learn the fusion", within=BELOW_ONE
+        0.05,
+        "share of the training documents, 5,000 at most, held out to learn the fusion; others where there are few",
+        within=BELOW_ONE,
     )
     prefer: str = option(
         "precision",
@@ -55,6 +58,12 @@ class FusionOptions(RunOptions):
     refit: bool = option(
         False, "train once more, on all documents, and rank with the fusion that was learned; it takes twice as long"
     )
+
+    @classmethod
+    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Hold nothing out where it would be too little to learn a fusion from."""
+        settings = super().for_size(documents, given)
+        return settings if cls.validation * documents >= FEWEST else {**settings, "validation": 0.0}
 
     def for_refit(self) -> Mapping[str, Any]:
         """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""

@@ -31,6 +31,8 @@ P = ParamSpec("P")
 AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
+_FEW = 500  # documents, of which fewer make a user wonder
+_EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -57,8 +59,8 @@ class RunOptions:
     )
 
     @classmethod
-    def for_size(cls, documents: int) -> Mapping[str, Any]:
-        """The defaults that differ for a data set of so many training documents; {} for none."""
+    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+        """The defaults that differ for a data set of so many training documents, beside what is given."""
         return {}
 
     def check(self, dataset: Dataset) -> None:
@@ -85,6 +87,7 @@ def recipe(
         options: the class of its options.
         paper: what its paper sets.
     """
+    kind: Any = options
     assert isinstance(options, type)
 
     def made(page: Callable[[Run, Dataset, Given], Bundle]) -> Callable[Concatenate[Dataset, P], Bundle]:
@@ -93,13 +96,11 @@ def recipe(
             assert not positional, "options are given by name"
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
-            usual = options.for_size(len(dataset.train))
-            if given.get("preset") == "paper":
-                usual = _preset(page.__name__, paper, dataset)
-            elif usual := {name: value for name, value in usual.items() if name not in given}:
-                run.log.say(f"{len(dataset.train):,} training documents are few: {_said(usual)}")
-            o: Given = parsed(options, page.__name__, {**usual, **given})
-            return _trained(page, run, dataset, o)
+            preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
+            usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
+            usual = {name: value for name, value in usual.items() if not (preset or name in given)}
+            o: Given = parsed(options, page.__name__, {**usual, **preset, **given})
+            return _trained(page, run, dataset, o, usual)
 
         train.__signature__ = _signature(options)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
@@ -123,8 +124,18 @@ def options_class(of: Recipe) -> type:
     return kind
 
 
-def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
-    """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest."""
+def _trained(
+    page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, usual: Mapping[str, Any]
+) -> Bundle:
+    """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest.
+
+    Args:
+        page: of the recipe.
+        run: where it trains.
+        dataset: what it trains on.
+        o: the options.
+        usual: those among them that are so since documents are few, which a plan says.
+    """
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return _fitted(page, run, dataset, o)
@@ -135,6 +146,11 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
             return finished
         if not (run.planned or run.progress.begun()):
             o.check(dataset)
+            if usual:
+                settings = ", ".join(f"{name}={value}" for name, value in usual.items())
+                run.log.say(f"{len(dataset.train):,} training documents are few: {settings} (docs/guides/choosing.md)")
+            if len(dataset.train) < _FEW:
+                run.log.say(_EXPECT)
             _plan(page, run, dataset, o)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None:
@@ -206,7 +222,7 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
         return model
     weights = None if model.memory is None else model.memory.weights
     del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different))
+    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), {})
     if fusion is None:
         return model
     train, fusion = dataset.train, Fusion(fusion.weights, label_frequency(dataset.train.targets))

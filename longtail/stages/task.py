@@ -41,6 +41,7 @@ from longtail.transforms import TRANSFORMS, augmented
 
 MOST_OF_AUTO = 4  # times the default
 _MOST_OF_BUDGET = 2  # times the epochs without one: the data sets measured gain next to nothing from more
+_STEPS, _SMALLEST = 8, 16  # of an epoch at least, where their batches have so many documents
 _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
@@ -102,7 +103,7 @@ class EncoderOptions(TextOptions):
         within=NATURAL,
         auto=MOST_OF_AUTO,
     )
-    batch: int = option(512, "documents of a batch", within=COUNT)
+    batch: int = option(512, "documents of a batch; fewer by default where there are few", within=COUNT)
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
@@ -111,6 +112,12 @@ class EncoderOptions(TextOptions):
         None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
     )
     warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
+
+    @classmethod
+    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Smaller batches of few documents, for eight steps an epoch."""
+        settings, batch = super().for_size(documents, given), max(_SMALLEST, documents // _STEPS)
+        return {**settings, "batch": batch} if batch < cls.batch else settings
 
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
         """As many epochs as there would be without, twice as many at most; those of ``auto`` at most."""

@@ -22,6 +22,7 @@ from longtail.topk import FloatArray, IntArray
 _RUN = re.compile(r"[^\W_]+")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _BLOCK = 16_384  # texts that are worked on at a time
+_FEW = 500  # texts, of which fewer leave too little to learn from without the words that occur once
 
 
 def words_of(run: str) -> tuple[str, ...]:
@@ -98,6 +99,11 @@ def with_more(before: IntArray, now: IntArray) -> IntArray:
     return now
 
 
+def least_of(texts: int) -> int:
+    """In how many out of so many texts a word has to occur to be known: all words are where texts are few."""
+    return 1 if texts < _FEW else 2
+
+
 def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
     """The texts, some thousand at a time."""
     iterator = iter(texts)
@@ -135,13 +141,15 @@ class BagTokenizer:
         object.__setattr__(self, "_pair_ids", np.asarray(list(pairs), np.int64)[order])
 
     @classmethod
-    def fit(cls, texts: Iterable[str], *, ngram: int = 4, minimum: int = 2, limit: int = 400_000) -> BagTokenizer:
+    def fit(
+        cls, texts: Iterable[str], *, ngram: int = 4, minimum: int | None = None, limit: int = 400_000
+    ) -> BagTokenizer:
         """Choose the features of a collection of texts.
 
         Args:
             texts: read once.
             ngram: characters of an n-gram; 0 for none.
-            minimum: a feature is kept if it occurs in at least so many texts.
+            minimum: a feature is kept if it occurs in at least so many texts; `least_of` them if left out.
             limit: the most features kept: words and n-grams by the texts they occur in, then pairs.
         """
         words, numbers, n = Words(), dict[str, int](), 0
@@ -158,6 +166,7 @@ class BagTokenizer:
             pair, where = _pairs(word, text)
             pairs, index = np.unique(pair, return_inverse=True)
             of_pairs.append((pairs, _texts_with(index, where, len(pairs))))
+        minimum = minimum or least_of(n)
         kept = [(-count, name) for name, count in zip(words.names, of_words.tolist(), strict=True) if count >= minimum]
         kept += [(-count, name) for name, count in zip(numbers, of_grams.tolist(), strict=True) if count >= minimum]
         kept = sorted(kept) + sorted(_frequent_pairs(of_pairs, words.names, of_words, minimum))

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.files import read_json
-from longtail.text.bag import Words, blocks_of, with_more
+from longtail.text.bag import Words, blocks_of, least_of, with_more
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens
 from longtail.topk import IntArray
@@ -37,21 +37,23 @@ class WordTokenizer:
 
     @classmethod
     def fit(
-        cls, texts: Iterable[str], *, max_length: int = 32, minimum: int = 2, limit: int = 400_000
+        cls, texts: Iterable[str], *, max_length: int = 32, minimum: int | None = None, limit: int = 400_000
     ) -> WordTokenizer:
         """Choose the words of a collection of texts.
 
         Args:
             texts: read once.
             max_length: words that a text may have.
-            minimum: a word is kept if it occurs at least so often.
+            minimum: a word is kept if it occurs at least so often; `longtail.text.bag.least_of` the texts if left out.
             limit: the most words kept, the most frequent ones; of equally frequent ones the first by name.
         """
         words = Words()
-        frequency = np.zeros(0, np.int64)
+        frequency, n = np.zeros(0, np.int64), 0
         for block in blocks_of(texts):
+            n += len(block)
             word, _ = words(block)
             frequency = with_more(frequency, np.bincount(word, minlength=len(words.names)))
+        minimum = minimum or least_of(n)
         counted = zip(words.names, frequency.tolist(), strict=True)
         kept = sorted((-count, word) for word, count in counted if count >= minimum)
         return cls(tuple(word for _, word in kept[:limit]), max_length)

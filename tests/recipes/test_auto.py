@@ -83,7 +83,8 @@ def test_recipes_that_hold_documents_out_end_by_themselves(data, recipe, tmp_pat
     options = dict.fromkeys(("classifier_epochs", "linker_epochs", "start_epochs"), 1)
     known = recipes.RECIPES[recipe].__annotations__
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
-    recipes.RECIPES[recipe](data, out=run, epochs="auto", **SMALL, **{n: v for n, v in options.items() if n in known})
+    given = {**SMALL, "validation": 0.05, **{n: v for n, v in options.items() if n in known}}
+    recipes.RECIPES[recipe](data, out=run, epochs="auto", **given)
     lines = [line for line in read_log(tmp_path / "run" / "metrics.jsonl") if "held_out" in line]
     assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
     assert len({line["stage"] for line in lines}) == 1

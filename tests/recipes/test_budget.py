@@ -84,9 +84,9 @@ def test_time_that_has_passed_is_a_part_of_the_budget(data, measured):
 
 
 def test_auto_within_a_budget_is_at_most_what_fits(data, measured):
-    found = epochs_of(data, "unidec", epochs="auto", budget=26 * SLACK * STEP)
+    found = epochs_of(data, "unidec", epochs="auto", validation=0.05, budget=26 * SLACK * STEP)
     assert str(found["joint"]) == "at most 5"
-    assert str(epochs_of(data, "unidec", epochs="auto", budget=1e6 * STEP)["joint"]) == "at most 24"
+    assert str(epochs_of(data, "unidec", epochs="auto", validation=0.05, budget=1e6 * STEP)["joint"]) == "at most 24"
 
 
 def test_what_does_not_fit_is_one_line_and_leaves_the_folder_free(data, measured, tmp_path):

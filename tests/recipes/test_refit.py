@@ -15,7 +15,15 @@ from longtail.train.fit import fit
 from longtail.train.log import Log
 from longtail.train.run import Run
 
-SMALL = {"batch": 256, "random_negatives": 32, "width": 8, "warmup": 5, "epochs": 1, "device": "cpu"}
+SMALL = {
+    "batch": 256,
+    "random_negatives": 32,
+    "width": 8,
+    "warmup": 5,
+    "epochs": 1,
+    "device": "cpu",
+    "validation": 0.05,
+}
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +33,7 @@ def data():
 
 def test_a_refit_is_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
     first = recipes.unidec(data, **SMALL)
-    whole = recipes.unidec(data, **SMALL, validation=0.0)
+    whole = recipes.unidec(data, **{**SMALL, "validation": 0.0})
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     refit = recipes.unidec(data, **SMALL, refit=True, out=run)
     for kind in ("encoder", "classifier"):

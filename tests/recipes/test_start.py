@@ -10,6 +10,7 @@ from longtail.errors import BadInput
 from longtail.testing.planted import planted
 
 SMALL = {"epochs": 1, "batch": 128, "width": 8, "device": "cpu"}
+HELD_OUT = {"ngame": {"validation": 0.05}, "dpr": {}}
 LARGE = {**SMALL, "width": 16}
 
 
@@ -22,7 +23,7 @@ def data():
 def runs(data, tmp_path_factory):
     """An ngame run, which has held documents out, and a dpr run, which has not."""
     folder = tmp_path_factory.mktemp("runs")
-    models = {name: recipes.RECIPES[name](data, out=folder / name, **SMALL) for name in ("ngame", "dpr")}
+    models = {name: recipes.RECIPES[name](data, out=folder / name, **SMALL, **held) for name, held in HELD_OUT.items()}
     return folder, models
 
 
@@ -69,7 +70,7 @@ def test_heads_are_not_a_part_of_what_is_taken(data, runs, tmp_path):
 def test_a_start_that_does_not_suit_is_refused(data, runs, tmp_path, options, problem):
     options = {**options, "start": str(runs[0] / options["start"])}
     with pytest.raises(BadInput, match=problem):
-        recipes.ngame(data, out=tmp_path / "run", **SMALL, **options)
+        recipes.ngame(data, out=tmp_path / "run", **{**SMALL, **HELD_OUT["ngame"], **options})
     assert not (tmp_path / "run" / "run.json").exists()
 
 

@@ -14,6 +14,7 @@ from longtail.errors import BadInput
 from longtail.text import bag
 from longtail.text.bag import BagTokenizer, character_ngrams, words_of
 from longtail.text.ragged import Ragged
+from longtail.text.words import WordTokenizer
 
 
 def rows(tokenizer: BagTokenizer, texts: list[str]) -> list[dict[str, float]]:
@@ -155,7 +156,7 @@ def test_texts_without_a_known_feature_are_empty_rows(texts: list[str]) -> None:
 
 @pytest.mark.parametrize("texts", [[], ["", ""], ["each word once"]], ids=repr)
 def test_a_tokeniser_may_know_nothing(texts: list[str]) -> None:
-    tokenizer = BagTokenizer.fit(texts)
+    tokenizer = BagTokenizer.fit(texts, minimum=2)
     assert len(tokenizer) == 0
     table = tokenizer(["some", "text"])
     assert len(table) == 2
@@ -233,3 +234,10 @@ def test_a_broken_file_is_refused_in_one_line(tmp_path: Path, content: str) -> N
     (tmp_path / "bag.json").write_text(content)
     with pytest.raises(BadInput, match=r"bag\.json: expected .*; copy the model folder again, whole$"):
         BagTokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(("texts", "known"), [(499, True), (500, False)])
+def test_a_word_that_occurs_once_is_known_where_texts_are_few(texts: int, known: bool) -> None:
+    given = ["red fish"] * (texts - 1) + ["blue fish"]
+    assert ("blue" in BagTokenizer.fit(given).features) == known
+    assert ("blue" in WordTokenizer.fit(given).words) == known

@@ -24,15 +24,15 @@ def named(tokenizer: WordTokenizer, texts: list[str]) -> list[list[str]]:
 
 
 def test_words_are_in_order_of_frequency_then_name() -> None:
-    assert WordTokenizer.fit(TEXTS).words == ("red", "blue", "fish", "東京")
-    assert WordTokenizer.fit(TEXTS, limit=2).words == ("red", "blue")
+    assert WordTokenizer.fit(TEXTS, minimum=2).words == ("red", "blue", "fish", "東京")
+    assert WordTokenizer.fit(TEXTS, minimum=2, limit=2).words == ("red", "blue")
     every = WordTokenizer.fit(TEXTS, minimum=1)
     assert len(every) == 11
     assert every.words[4:7] == ("file", "get", "getfile")
 
 
 def test_sequences_keep_order_and_repeats_and_leave_unknown_words_out() -> None:
-    tokenizer = WordTokenizer.fit(TEXTS)
+    tokenizer = WordTokenizer.fit(TEXTS, minimum=2)
     found = named(tokenizer, [*TEXTS, "nothing known", "Fish! two red red"])
     assert found == [
         ["red", "fish", "blue", "fish"],
@@ -47,7 +47,7 @@ def test_sequences_keep_order_and_repeats_and_leave_unknown_words_out() -> None:
 
 
 def test_what_is_too_long_is_cut_off() -> None:
-    tokenizer = WordTokenizer.fit(TEXTS, max_length=3)
+    tokenizer = WordTokenizer.fit(TEXTS, minimum=2, max_length=3)
     assert named(tokenizer, ["unseen red red fish red", "blue", "fish red blue red"]) == [
         ["red", "red", "fish"],
         ["blue"],
@@ -71,7 +71,7 @@ def test_against_loops_in_blocks_of_any_size(block: int, monkeypatch: pytest.Mon
 
 
 def test_a_batch_is_padded_to_its_longest_row() -> None:
-    tokenizer = WordTokenizer.fit(TEXTS)
+    tokenizer = WordTokenizer.fit(TEXTS, minimum=2)
     batch = tokenizer.batch(tokenizer(TEXTS), np.array([3, 2, 0]))
     assert batch.ids.tolist() == [[1, 0, 0, 0], [0, 0, 0, 0], [0, 2, 1, 2]]
     assert batch.mask.tolist() == [[True, True, False, False], [False] * 4, [True] * 4]
@@ -84,7 +84,7 @@ def test_saved_and_loaded_it_is_the_same(tmp_path: Path) -> None:
     assert WordTokenizer.load(tmp_path).fingerprint == tokenizer.fingerprint
     prints = {
         tokenizer.fingerprint,
-        WordTokenizer.fit(TEXTS).fingerprint,
+        WordTokenizer.fit(TEXTS, minimum=2).fingerprint,
         WordTokenizer.fit(TEXTS, limit=3).fingerprint,
     }
     assert len(prints) == 3

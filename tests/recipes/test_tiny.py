@@ -1,0 +1,78 @@
+"""A first try is a tiny one: where the right answers are plain, they are found."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from longtail import Dataset, recipes
+
+PRODUCTS = {
+    "red running shoes": ["sport", "clothing"],
+    "two-person tent": ["outdoor"],
+    "steel cooking pot": ["kitchen"],
+    "wool winter coat": ["clothing"],
+    "oak dining table": ["furniture"],
+    "cast iron frying pan": ["kitchen"],
+}
+MORE = {
+    "trail running jacket": ["sport", "clothing"],
+    "camping gas stove": ["outdoor", "kitchen"],
+    "leather office chair": ["furniture"],
+    "bread knife": ["kitchen"],
+    "football boots": ["sport", "clothing"],
+    "pine bookshelf": ["furniture"],
+    "rain coat": ["clothing"],
+    "tennis racket": ["sport"],
+    "wooden desk": ["furniture"],
+    "kettle": ["kitchen"],
+    "linen shirt": ["clothing"],
+    "dining chair": ["furniture"],
+    "tent pegs": ["outdoor"],
+}
+PLAIN = {
+    "cooking pot": "kitchen",
+    "winter coat": "clothing",
+    "iron pan": "kitchen",
+    "oak desk": "furniture",
+    "tent for two": "outdoor",
+}
+
+
+def of_rows(rows: dict[str, list[str]]) -> Dataset:
+    labels = sorted({label for row in rows.values() for label in row})
+    return Dataset.from_texts(list(rows), [[labels.index(label) for label in row] for row in rows.values()], labels)
+
+
+@pytest.mark.parametrize("recipe", ["unidec", "dpr", "ngame", "astec"])
+@pytest.mark.parametrize("rows", [PRODUCTS, PRODUCTS | MORE], ids=["6 rows", "19 rows"])
+def test_what_shares_a_word_with_one_document_gets_its_label(recipe, rows):
+    found = getattr(recipes, recipe)(of_rows(rows), device="cpu").predict(list(PLAIN), k=1)
+    titles = {text: labels[0].text for text, labels in zip(PLAIN, found, strict=True)}
+    assert titles == PLAIN
+    assert (found.scores > 0).all()
+
+
+def test_two_documents_are_enough_for_the_example_of_the_readme():
+    tiny = Dataset.from_texts(["red shoes", "oak table"], [[0], [1]], ["footwear", "furniture"])
+    found = recipes.dpr(tiny, device="cpu").predict(["blue shoes", "oak desk"], k=1)
+    assert found.ids[:, 0].tolist() == [0, 1]
+    assert (found.scores > 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [({}, {"batch": 16, "validation": 0.0}), ({"batch": 3, "validation": 0.5}, {"batch": 3, "validation": 0.5})],
+)
+def test_what_suits_few_documents_is_a_default(given, kept, tmp_path):
+    recipes.unidec(of_rows(PRODUCTS), out=tmp_path / "run", device="cpu", epochs=1, **given)
+    arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
+    assert {name: arguments[name] for name in kept} == kept
+
+
+def test_many_documents_have_the_usual_defaults(tmp_path):
+    rows = Dataset.from_texts([f"word{i % 50} other{i % 7}" for i in range(4096)], [[0]] * 4096, ["a label"])
+    recipes.unidec(rows, out=tmp_path / "run", device="cpu", epochs=0, width=2, memory=False)
+    arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
+    assert (arguments["batch"], arguments["validation"]) == (512, 0.05)
