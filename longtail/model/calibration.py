@@ -17,7 +17,7 @@ DEPTH = 20  # ranked labels of a document that are learned from, and that a thre
 _DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
 _FIRST, _GROWTH = 20, 1.1  # pairs of the group with the highest scores; how much larger each next one is
 _GRID = np.arange(1, 200) / 200  # thresholds
-_FEWEST = 20  # pairs above a threshold for its precision to mean something
+_FEWEST = 100  # labels above a threshold for its precision to be known to some 6 points (95 %)
 
 
 class Kept(NamedTuple):
@@ -86,7 +86,8 @@ class Calibration:
         reached = np.flatnonzero(self.kept[1] >= precision)
         if not len(reached):
             most = self.kept[1].max(initial=0)
-            problem = f"expected what a threshold kept on held-out documents, {most:.3f} at most, found {precision:g}"
+            known = f"{most:.3f} at most, over {_FEWEST} labels or more"
+            problem = f"expected what a threshold kept on held-out documents, {known}, found {precision:g}"
             raise BadInput("precision", problem, remedy="ask for less, or give a threshold")
         return Kept(*self.kept[:, reached[0]].tolist())
 

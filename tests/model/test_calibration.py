@@ -152,7 +152,7 @@ def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
             for j, label in enumerate(row):
                 given += chances[i, j] >= np.float32(threshold)
                 hits += chances[i, j] >= np.float32(threshold) and dense[i, label]
-        assert given >= 20
+        assert given >= 100  # of fewer, a share of 0.9 is known to 6 points at best
         assert (precision, recall) == (pytest.approx(hits / given), pytest.approx(hits / truth.nnz))
 
 
@@ -161,7 +161,7 @@ def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
     calibration = Calibration(np.zeros((3, 3)), NONE, NONE, kept)
     assert calibration.at_precision(0.7) == (0.2, 0.8, 0.7)
     assert calibration.at_precision(0.9).threshold == 0.4
-    with pytest.raises(BadInput, match=r"precision: expected what a threshold kept on .*, 0\.900 at most, found 0\.95"):
+    with pytest.raises(BadInput, match=r"precision: expected what a threshold kept .*, 0\.900 at most, .* found 0\.95"):
         calibration.at_precision(0.95)
     for wrong in (0.0, -1.0, 1.01, float("nan")):
         with pytest.raises(BadInput, match="above 0 and at most 1"):
