@@ -59,7 +59,7 @@ VERBS = {  # in the order of --help
     "bench": _Verb("serve.bench_app", "Measure a server."),
     "list": _Verb(
         "tables.tables",
-        "List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each.",
+        "List recipes, encoders, losses, transforms, samplers, indexes, metrics, trackers and peers, a line each.",
     ),
     "compare": _Verb(
         "compare.compare",
