@@ -20,6 +20,7 @@ from longtail.metrics.ranking import METRICS
 from longtail.modules.encoders.named import ENCODERS
 from longtail.recipes import RECIPES
 from longtail.search import INDEXES
+from longtail.train.trackers import TRACKERS
 from longtail.transforms import TRANSFORMS
 
 TABLES: dict[str, Callable[[], Mapping[str, str]]] = {
@@ -30,6 +31,7 @@ TABLES: dict[str, Callable[[], Mapping[str, str]]] = {
     "samplers": lambda: {name: kind.about for name, kind in SAMPLERS.items()},
     "indexes": lambda: {name: kind.about for name, kind in INDEXES.items()},
     "metrics": lambda: {name: metric.about for name, metric in METRICS.items()},
+    "trackers": lambda: {name: kind.about for name, kind in TRACKERS.items()},
     "peers": lambda: {name: about_peer(name) for name in PEERS},
 }
 
@@ -37,7 +39,7 @@ TABLES: dict[str, Callable[[], Mapping[str, str]]] = {
 def tables(
     kind: Annotated[str | None, typer.Argument(help=f"One of {', '.join(TABLES)}; all if left out.")] = None,
 ) -> None:
-    """List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each."""
+    """List recipes, encoders, losses, transforms, samplers, indexes, metrics, trackers and peers, a line each."""
     if kind is not None and kind not in TABLES:
         raise BadInput("list", f"expected one of {', '.join(TABLES)}, found {kind}", remedy="choose one of those")
     console = Console(highlight=False)

@@ -67,7 +67,7 @@ VERBS = {  # in the order of --help
     "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
     "list": _Verb(
         "tables.tables",
-        "List recipes, encoders, losses, transforms, samplers, indexes, metrics and peers, with a line on each.",
+        "List recipes, encoders, losses, transforms, samplers, indexes, metrics, trackers and peers, a line each.",
     ),
 }
 
