@@ -39,3 +39,22 @@ def size(count: float) -> str:
     if count >= 2**30:
         return f"{count / 2**30:,.2f} GiB"
     return f"{count / 2**20:,.1f} MiB" if count >= 2**20 else f"{count / 2**10:,.1f} KiB"
+
+
+def elapsed(seconds: float) -> str:
+    """How long ago something was, roughly, for people."""
+    if seconds < 48 * 3600:
+        return duration(seconds) if seconds < 7200 else f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86_400:.0f} days"
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def spark(values: Sequence[float], width: int = 40) -> str:
+    """At least one value as a line of bars, from the least to the largest; of more than ``width``, some of them."""
+    last, low, high = len(values) - 1, min(values), max(values)
+    shown = values if len(values) <= width else [values[i * last // (width - 1)] for i in range(width)]
+    return "".join(
+        _BARS[int((value - low) / (high - low) * (len(_BARS) - 1) + 0.5) if high > low else 0] for value in shown
+    )

@@ -19,7 +19,7 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
 from longtail.data.describe import sections
 from longtail.data.filters import proposed_filter
-from longtail.data.holdout import rows_to_hold_out
+from longtail.data.holdout import with_test_split
 from longtail.data.io.imports import Columns, Match, import_tables
 from longtail.data.io.manifest import is_encoding, part
 from longtail.data.io.writing import write_pairs
@@ -44,7 +44,7 @@ def check(
     Errors (the folder cannot be used as it is) end with exit status 1; warnings are things that are seldom meant.
     """
     console = Console(highlight=False, soft_wrap=True)
-    with _busy(f"reading {folder}"):
+    with busy(f"reading {folder}"):
         findings, dataset = find(folder)
     for finding in findings:
         colour = "red" if finding.severity == "error" else "yellow"
@@ -85,7 +85,7 @@ def describe(folder: Folder) -> None:
 
     Head, torso and tail are the labels by falling frequency, each with a third of the training pairs.
     """
-    with _busy(f"reading {folder}"):
+    with busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
     console = Console(highlight=False)
     console.print(printable(description.name), style="bold", markup=False)
@@ -119,7 +119,7 @@ def import_(
         Match | None,
         typer.Option(help="What a labels entry is in the label file; by default uid, or title where it has no uids."),
     ] = None,
-    title_column: Annotated[str, typer.Option(help="The column of the text.")] = "title",
+    title_column: Annotated[str, typer.Option("--title-column", "--text", help="The column of the text.")] = "title",
     content_column: Annotated[str, typer.Option(help="The column of longer text, if there is one.")] = "content",
     uid_column: Annotated[str, typer.Option(help="The column of identifiers, if there is one.")] = "uid",
     labels_column: Annotated[str, typer.Option(help="The column of labels, in documents.")] = "labels",
@@ -141,7 +141,7 @@ def import_(
     if not is_encoding(encoding):
         raise BadInput("encoding", f'unknown encoding "{encoding}"', remedy='use "utf-8" or "latin-1"')
     columns = Columns(title=title_column, content=content_column, uid=uid_column, labels=labels_column)
-    with _busy(f"reading {train}"):
+    with busy(f"reading {train}"):
         dataset = import_tables(
             train,
             test=test,
@@ -175,17 +175,16 @@ def split(
     must_be_free(out)
     if not 0 < share < 1:
         raise BadInput("share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
-    with _busy(f"cutting {folder}"):
+    with busy(f"cutting {folder}"):
         dataset = Dataset.read(folder)
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))
-        cut = rows_to_hold_out(dataset.train.targets, size, seed)
-        kept, held = dataset.holdout(cut)
-        made = replace(kept, test=held)
+        made, cut = with_test_split(dataset, size, seed)
         graphs = dataset.graphs.items()
         made.write(out, test_links={name: graph.train[cut] for name, graph in graphs if graph.train is not None})
     _say_written(out, made)
-    frequency = np.bincount(kept.train.targets.indices, minlength=len(dataset.labels))
-    lost = int((frequency[np.unique(held.targets.indices)] == 0).sum())
+    assert made.test is not None
+    frequency = np.bincount(made.train.targets.indices, minlength=len(dataset.labels))
+    lost = int((frequency[np.unique(made.test.targets.indices)] == 0).sum())
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{lost:,} labels of the new test split have no training document left")
     if dataset.test is not None:
@@ -198,6 +197,6 @@ def _say_written(out: Path, dataset: Dataset) -> None:
     Console(highlight=False, soft_wrap=True).print(f"wrote {out}: {sizes}", markup=False)
 
 
-def _busy(what: str) -> Status:
+def busy(what: str) -> Status:
     """Something that moves while a large data set is read; nothing where the output is no terminal."""
     return Console(stderr=True).status(escape(printable(what)))

@@ -30,3 +30,4 @@ def ensemble(
     dataset = Dataset.read(data_of(first, settings_of(first), data))
     run = Run(out, Log(out / "metrics.jsonl", Console()))
     say_done(run, make(dataset, first, second, out=run, device=device))
+    run.log.say(f"Next: longtail evaluate {out}")

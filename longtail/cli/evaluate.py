@@ -18,12 +18,12 @@ from longtail.files import replacing, write_json
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.ranking import metrics_of
-from longtail.metrics.summary import bin_table
+from longtail.metrics.summary import Evaluation, bin_table
 from longtail.model import Bundle, Model, load
 from longtail.model.evaluation import evaluate as measured
 from longtail.model.evaluation import must_have_test
 from longtail.model.label_set import changes_made
-from longtail.topk import FloatArray, IntArray
+from longtail.topk import IntArray
 from longtail.train.progress import settings_of
 
 ORACLE = 15  # true links of a document that are used at most, as in training
@@ -68,8 +68,7 @@ def evaluate(
         of_label = label_bins(dataset.train.targets)
         kinds = {kind: by_bin(place(top, test.targets), of_label, ks=ks) for kind, top in found.ranked.tops.items()}
         console.print(bin_table(of_label, kinds, f"R@{max(ks)}"))
-    if test.filtered is None:
-        _show_both_ways(model, found.ranked.vectors, dataset, console)
+    warn_of_pairs(model, found, dataset, console)
     if changes := changes_made(run):
         console.print(
             f"The labels of this run were changed {changes:,} times since; the figures are of the model as trained.",
@@ -86,12 +85,14 @@ def evaluate(
         console.print(f"The report is in {report / 'report.html'}.", highlight=False, markup=False)
 
 
-def _show_both_ways(model: Model, vectors: FloatArray, dataset: Dataset, console: Console) -> None:
+def warn_of_pairs(model: Model, found: Evaluation, dataset: Dataset, console: Console) -> None:
     """Without a filter file, say what a filter of the identity and reciprocal pairs would change, if there are any."""
     test = must_have_test(dataset)
+    if test.filtered is not None:
+        return
     pairs = proposed_pairs(test, dataset.train, dataset.labels)
     if pairs.nnz:
-        tops = [model.search(vectors, 1, exclude=exclude) for exclude in (None, pairs)]
+        tops = [model.search(found.ranked.vectors, 1, exclude=exclude) for exclude in (None, pairs)]
         plain, filtered = (metrics_of(top, test.targets, ks=[1])["P@1"] for top in tops)
         console.print(
             f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "

@@ -180,11 +180,8 @@ def _json_lines(
         given = texts[position : position + len(block)]
         position += len(block)
         nodes = linked_nodes(model, given) if explain else None
-        for i, (text, labels) in enumerate(zip(given, block, strict=True)):
-            line: dict[str, Any] = {"text": text.get("title", ""), "labels": [label._asdict() for label in labels]}
-            if probabilities:
-                for label, chance in zip(line["labels"], block.probabilities[i].tolist(), strict=False):
-                    label["probability"] = chance
+        for i, (text, labels) in enumerate(zip(given, block.as_dicts(probabilities=probabilities), strict=True)):
+            line: dict[str, Any] = {"text": text.get("title", ""), "labels": labels}
             if nodes is not None:
                 line["nodes"] = [node._asdict() for node in nodes[i]]
             yield printable(json.dumps(line, ensure_ascii=False)) + "\n"

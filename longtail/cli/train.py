@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,21 +13,45 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.markup import escape
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from longtail.cli.evaluate import warn_of_pairs
 from longtail.cli.run_folder import RunFolder, data_of, say_done
+from longtail.cli.table_data import Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
 from longtail.data.dataset import Dataset
 from longtail.ending import acts
 from longtail.errors import BadInput
-from longtail.options import Option, options_of, unknown
-from longtail.recipes import RECIPES
+from longtail.model.evaluation import evaluate
+from longtail.options import Option, options_of, parsed, unknown
+from longtail.recipes import DEFAULT, RECIPES
 from longtail.stages.recipe import options_class
-from longtail.train.log import Log
+from longtail.train.log import LOG, Log
 from longtail.train.plan import Planned
-from longtail.train.progress import settings_of
+from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
+from longtail.train.trackers import TRACKERS, Tracking, trackers_named, trackers_of
 
-train_app = typer.Typer(help="Train a recipe on a data set folder.", no_args_is_help=True)
+
+class _Recipes(TyperGroup):
+    """The recipes; what is the name of none, and is there, is data for the default one."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command of a recipe."""
+        first = args[0]
+        if first not in self.commands and not first.startswith("-") and not Path(first).exists():
+            near = get_close_matches(first, self.commands, n=1)
+            remedy = f"did you mean {near[0]}?" if near else "longtail list recipes shows the recipes"
+            raise BadInput("train", f"expected a recipe, or data that is there, found {first}", remedy=remedy)
+        return super().resolve_command(ctx, args if first in self.commands else [DEFAULT, *args])
+
+
+train_app = typer.Typer(
+    cls=_Recipes,
+    help=f"Train a model on a data set folder or a table, by a recipe; {DEFAULT} if none is named.",
+    no_args_is_help=True,
+    subcommand_metavar="[RECIPE] DATA [OPTIONS]",
+    context_settings={"ignore_unknown_options": True},  # they are the recipe's
+)
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
 _Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
@@ -38,14 +63,30 @@ _Cache = Annotated[
     ),
 ]
 
+_Track = Annotated[
+    str | None,
+    typer.Option(help=f"Tell of each epoch, too: {', '.join(TRACKERS)}, or several with commas.", metavar="TEXT,..."),
+]
 
-def _train(recipe: str, data: Path, run: Run, given: Mapping[str, Any]) -> None:
+def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
     acts.append(partial(_kept, run))  # said also of an error
+    tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)
+    run.log.listener, model = tracking, None
     try:
-        model = RECIPES[recipe](Dataset.read(data), out=run, **given)
+        model = RECIPES[recipe](dataset, out=run, **given)
     except Planned:
         return
+    finally:
+        if tracking is not None:
+            tracking.end(finished=model is not None)
     say_done(run, model)
+    if run.folder is not None and dataset.folder == run.folder / DATA:
+        found, console = evaluate(model, dataset), Console()
+        console.print(found)
+        warn_of_pairs(model, found, dataset, console)
+        say_what_next(run.folder, model)
+    else:
+        run.log.say(f"Next: longtail evaluate {run.folder}")
 
 
 def _kept(run: Run) -> str | None:
@@ -54,7 +95,7 @@ def _kept(run: Run) -> str | None:
         return None
     if (run.folder / "run.json").exists():
         return f"what was trained is kept up to the last checkpoint: longtail resume {run.folder}"
-    return f"training had not begun, and {run.folder} is free"
+    return "training had not begun: the same command begins again"
 
 
 def _command(name: str) -> Callable[..., None]:
@@ -65,28 +106,45 @@ def _command(name: str) -> Callable[..., None]:
         data: Path,
         out: Path | None,
         dry_run: bool,
+        text: str | None,
+        labels: str | None,
+        separator: str | None,
+        test: Path | None,
         checkpoint_every: float,
         cache: Path | None,
         threads: int | None,
+        track: str | None,
         **options: Any,
     ) -> None:
+        tracked = trackers_named(track)
         if out is None and not dry_run:
             raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
         if out is not None and (out / "run.json").exists():
             raise BadInput(
                 out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
             )
-        log = Log(None if out is None or dry_run else out / "metrics.jsonl", Console())
+        log = Log(None if out is None or dry_run else out / LOG, Console())
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-        _train(name, data, run, {key: value for key, value in options.items() if value is not None})
+        given = {key: value for key, value in options.items() if value is not None}
+        parsed(options_class(recipe), name, given)  # before anything is written
+        dataset = dataset_of(data, None if dry_run else out, TableOptions(text, labels, separator, test))
+        _train(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
-        "data": (Annotated[Path, typer.Argument(help="A data set folder.")], inspect.Parameter.empty),
+        "data": (
+            Annotated[Path, typer.Argument(help="A data set folder, or a .csv, .tsv, .jsonl or .parquet table.")],
+            inspect.Parameter.empty,
+        ),
         "out": (Annotated[Path | None, typer.Option(help="The run folder to make.")], None),
         "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")], False),
+        "text": (Text, None),
+        "labels": (Labels, None),
+        "separator": (Separator, None),
+        "test": (Test, None),
         "checkpoint_every": (_Seconds, 120.0),
         "cache": (_Cache, None),
         "threads": (_Threads, None),
+        "track": (_Track, None),
     }
     parameters |= {key: (_annotation(option), None) for key, option in options_of(options_class(recipe)).items()}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -131,12 +189,22 @@ for _name in RECIPES:
     train_app.command(_name, cls=_Recipe)(_command(_name))
 
 
-def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = None, threads: _Threads = None) -> None:
-    """Go on with a run that was stopped, from its last checkpoint."""
-    settings = settings_of(run)
+def resume(
+    run: RunFolder,
+    checkpoint_every: _Seconds = 120.0,
+    cache: _Cache = None,
+    threads: _Threads = None,
+    track: _Track = None,
+) -> None:
+    """Go on with a run that was stopped, from its last checkpoint.
+
+    Trackers that it was begun with are told again; --track adds others.
+    """
+    settings, tracked = settings_of(run), tuple(dict.fromkeys((*trackers_of(run), *trackers_named(track))))
     if settings["recipe"] not in RECIPES:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
-    log = Log(run / "metrics.jsonl", Console())
+    log = Log(run / LOG, Console())
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
-    _train(settings["recipe"], data_of(run, settings, None), going_on, settings["arguments"])
+    dataset = Dataset.read(data_of(run, settings, None))
+    _train(settings["recipe"], dataset, going_on, settings["arguments"], tracked)

@@ -32,19 +32,32 @@ class _Verb(NamedTuple):
 
 VERBS = {  # in the order of --help
     "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
-    "train": _Verb("train.train_app", "Train a recipe on a data set folder."),
+    "train": _Verb(
+        "train.train_app", "Train a model on a data set folder or a table, by a recipe; unidec if none is named."
+    ),
     "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
     "ensemble": _Verb(
         "ensemble.ensemble",
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
     ),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
+    "runs": _Verb(
+        "runs.runs",
+        "List runs: recipe, data, state, epochs and, where they were evaluated, their scores; the newest last.",
+    ),
+    "show": _Verb(
+        "runs.show", "Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation."
+    ),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
     "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
     "index": _Verb(
         "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
     ),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
+    "push": _Verb(
+        "hub.push", "Push the model of a run, with a model card, to a repository of Hugging Face or another hub."
+    ),
+    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder."),
     "bench": _Verb("serve.bench_app", "Measure a server."),
     "list": _Verb(
         "tables.tables",

@@ -14,6 +14,7 @@ from longtail.data.filters import identity_pairs, reciprocal_pairs, union, witho
 from longtail.data.graph import Graph
 from longtail.data.io.folder import FIELDS, Folder, Side
 from longtail.data.io.graphs import write_graph
+from longtail.data.io.huggingface import Wanted, read_splits
 from longtail.data.io.manifest import NAME
 from longtail.data.io.writing import write_pairs, write_records, write_sparse
 from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
@@ -85,8 +86,7 @@ class Dataset:
             labels: L texts, in the same form.
 
         Raises:
-            BadInput: there are more or fewer lists than documents, an id is not in [0, L), or a text is not one
-                (`Texts.given`).
+            BadInput: there is not a list a document, an id is not in [0, L), or a text is not one (`Texts.given`).
         """
         if len(targets) != len(documents):
             problem = f"expected one list of label ids a document, found {len(targets)} for {len(documents)} documents"
@@ -110,11 +110,39 @@ class Dataset:
             labels: L texts, in the same form as documents.
 
         Raises:
-            BadInput: the shapes do not agree, a value is not a finite number of at least 0, or a text is not one
-                (`Texts.given`).
+            BadInput: shapes do not agree, a value is no finite number of at least 0, or a text is not one.
         """
         rows, known = Texts.given(documents, "documents"), Texts.given(labels, "labels")
         return cls("matrix", Split(rows, csr_of_relevance(targets, (len(rows), len(known)))), known)
+
+    @classmethod
+    def from_hf(
+        cls,
+        source: Any,
+        *,
+        text: str = "text",
+        labels: str = "labels",
+        content: str | None = None,
+        uid: str | None = None,
+        test: Any = "test",
+        label_texts: Mapping[str, GivenText] | None = None,
+    ) -> Dataset:
+        """A data set of the package ``datasets`` (Hugging Face).
+
+        Args:
+            source: a ``datasets.Dataset``, a ``DatasetDict`` with a split ``train``, or a name to load.
+            text: the column of the documents' texts.
+            labels: the column of their labels: lists of strings, of numbers or of a ``ClassLabel``, or one a row.
+            content: a column of longer texts.
+            uid: a column of the documents' names.
+            test: the name of the test split, or a ``datasets.Dataset``; none if it is not there, or None.
+            label_texts: by label; one that is not there is its own text. Labels have their names for uids.
+
+        Raises:
+            BadInput: there is no such split or column, or it holds something else.
+            MissingExtra: a name is given, and the package is not installed.
+        """
+        return cls(*read_splits(source, test, Wanted(text, labels, content, uid), label_texts or {}))
 
     @classmethod
     def read(

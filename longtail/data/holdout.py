@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.errors import BadInput
 from longtail.topk import BoolArray, Float64Array, IntArray
@@ -38,6 +41,22 @@ def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     lot = np.random.default_rng(seed).random(N)
     worth = np.where(np.diff(targets.indptr) == 0, 0.0, np.where(_staying(targets, lot), 1.0, 2.0))
     return np.sort(np.lexsort((lot, -worth))[:rows])
+
+
+def with_test_split(dataset: Dataset, rows: int, seed: int) -> tuple[Dataset, IntArray]:
+    """The data set with a test split that is cut from its training documents by `rows_to_hold_out`.
+
+    Args:
+        dataset: its own test split is left out.
+        rows: of the test split, in [1, N).
+        seed: of the lot.
+
+    Returns:
+        The data set, and the rows that were cut, (rows,) int64 ascending.
+    """
+    cut = rows_to_hold_out(dataset.train.targets, rows, seed)
+    kept, held = dataset.holdout(cut)
+    return replace(kept, test=held), cut
 
 
 def _staying(targets: CSR, lot: Float64Array) -> BoolArray:

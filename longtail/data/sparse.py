@@ -178,6 +178,11 @@ def stacked(parts: Sequence[CSR]) -> CSR:
     return CSR((data, indices.astype(np.int64), np.concatenate([np.zeros(1, np.int64), *indptr])), shape=shape)
 
 
+def widened(matrix: CSR, columns: int) -> CSR:
+    """The same matrix with so many columns, of which those on the right are empty."""
+    return CSR((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], columns))
+
+
 def digest(matrix: CSR) -> str:
     """SHA-256 of a matrix (shape, pattern and values), in hexadecimal."""
     state = hashlib.sha256(str(matrix.shape).encode())

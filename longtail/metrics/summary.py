@@ -26,6 +26,10 @@ from longtail.metrics.reliability import calibration_errors
 from longtail.topk import Float64Array, FloatArray, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
+_IN_USE = (
+    "In use are 0.55,1.5 (most sets), 0.6,2.6 (Amazon) and 0.5,0.4 (Wikipedia): give propensity 0.55,1.5, "
+    'or write "propensity": {"A": 0.55, "B": 1.5} there (docs/reference/metrics.md).'
+)
 _WIDTH = 100  # columns of an evaluation as a string
 
 
@@ -136,7 +140,7 @@ class Evaluation:
         if self.reliability:
             lines.append("ECE: how far probabilities are from the shares that are right, in points; less is better.")
         if self.propensity is None:
-            lines.append("No PSP: dataset.json gives no propensity constants A and B.")
+            lines.append(f"No PSP: dataset.json gives no propensity constants A and B. {_IN_USE}")
         yield full if fits else _table(self, with_intervals=False)
         yield Text("\n".join(lines))
 

@@ -146,6 +146,15 @@ class Model(ABC):
         found = next((scorer for scorer in (*self.scorers, *self.mixed) if scorer.name == kind), None)
         return found or _refuse(kind, self.scorers)
 
+    def among(self, rows: IntArray, kind: str | None = None) -> Scorer:
+        """The scorer of the labels in some rows alone, in their order, which are scored as they are among all.
+
+        Raises:
+            BadInput: the model has no such score kind.
+        """
+        scorer = self.scorer(kind)
+        return self.take(rows).scorer(kind) if scorer.rows is None else scorer.among(rows, self.device)
+
     def calibration(self, kind: str | None = None) -> Calibration:
         """What makes probabilities of the scores of a kind, the best one if left out.
 

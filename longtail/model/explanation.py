@@ -39,13 +39,12 @@ def explain(model: Model, text: Mapping[str, str], rows: IntArray, kind: str | N
         rows: (m,) the rows of the labels in the model.
         kind: the score kind that the words explain; the best one if left out.
     """
-    labels = model.take(rows)
     pieces = _pieces(text.get("title", ""))
     titles = [" ".join(pieces)] + [" ".join(pieces[:i] + pieces[i + 1 :]) for i in range(len(pieces))]
     shorter = [{**text, "title": title} for title in titles]
     vectors = model.encode(Texts.by_field(shorter, model.fields))  # (1 + words, D)
-    scores = _scores(labels, vectors, kind)  # (1 + words, m)
-    whole = {name: _scores(labels, vectors[:1], name)[0].tolist() for name in labels.kinds}
+    scores = _scores(model, rows, vectors, kind)  # (1 + words, m)
+    whole = {name: _scores(model, rows, vectors[:1], name)[0].tolist() for name in model.kinds}
     return [
         Explained({name: values[i] for name, values in whole.items()}, list(zip(pieces, lost, strict=True)))
         for i, lost in enumerate((scores[0] - scores[1:]).T.tolist())
@@ -101,7 +100,7 @@ def _pieces(title: str) -> list[str]:
     return words if len(words) <= WORDS else [*words[:WORDS], " ".join(words[WORDS:])]
 
 
-def _scores(labels: Model, vectors: FloatArray, kind: str | None) -> FloatArray:
-    """(n, m) scores of all m labels, in their order."""
-    top: TopK = labels.search(vectors, max(1, len(labels.labels)), kind=kind)
+def _scores(model: Model, rows: IntArray, vectors: FloatArray, kind: str | None) -> FloatArray:
+    """(n, m) scores of the labels in m rows, in their order."""
+    top: TopK = model.among(rows, kind).search(vectors, max(1, len(rows))).first(len(rows))
     return np.asarray(np.take_along_axis(top.scores, np.argsort(top.ids, axis=1), axis=1), np.float32)

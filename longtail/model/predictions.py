@@ -105,6 +105,15 @@ class Predictions(Sequence[list[Prediction]]):
         chances = np.where(there, np.take_along_axis(self.probabilities, order, 1), np.float32(0))
         return Predictions(TopK(rows, scores), self._ids, self._label, lambda: chances)
 
+    def as_dicts(self, *, probabilities: bool) -> list[list[dict[str, Any]]]:
+        """The labels of each text as JSON has them: id, uid, text, score and, where it is asked for, probability."""
+        found = [[label._asdict() for label in labels] for labels in self]
+        if probabilities:
+            for labels, chances in zip(found, self.probabilities.tolist(), strict=True):
+                for label, chance in zip(labels, chances, strict=False):  # empty places come last
+                    label["probability"] = chance
+        return found
+
     @cached_property
     def _lists(self) -> list[list[Prediction]]:
         names = {row: self._label(row) for row in np.unique(self.rows).tolist() if row >= 0}

@@ -13,7 +13,7 @@ from longtail.topk import Float64Array, FloatArray, IntArray
 
 
 def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
-    """A memory of n documents, as a model sees them.
+    """A memory of n documents, as a model sees them: those of equal keys are one.
 
     Args:
         model: encodes them.
@@ -21,7 +21,7 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         targets: (n, L) CSR of ones, their labels.
         weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
     """
-    return Memory(Keys(keys_of(model.encode(documents), model.key_columns), model.device), targets, weights)
+    return Memory(Keys(keys_of(model.encode(documents), model.key_columns), model.device), targets, weights).merged()
 
 
 def remembering(model: Model, memory: Memory) -> Remembering:

@@ -57,6 +57,15 @@ class Scorer:
         """The (n, W) columns that it reads of n encoded texts."""
         return vectors[:, self.columns]
 
+    def among(self, rows: IntArray, device: torch.device) -> Scorer:
+        """The scorer of the labels in some rows alone, in their order, which are scored as they are among all.
+
+        Raises:
+            BadInput: the score is no inner product.
+        """
+        some = inner_product(self.name, self.columns, lambda ids: self.table(rows[ids]), device)
+        return replace(some, memory=self.memory and self.memory.among(rows))
+
     def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
         queries = self.queries(vectors)

@@ -37,7 +37,10 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "dexml": dexml,
 }
 
+DEFAULT = "unidec"  # where none is named
+
 __all__ = [
+    "DEFAULT",
     "RECIPES",
     "ance",
     "astec",

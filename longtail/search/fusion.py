@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,6 +101,21 @@ class Fusion:
         return table
 
 
+class Trial(NamedTuple):
+    """What held-out documents say of a memory, in two-fold cross-validation.
+
+    Attributes:
+        weights: (S + 2, 3) float64, of the S scorers, the memory and the constant; None where it is not to be kept.
+        gain: what counts (as for `learn_fusion`), without the memory and with it.
+        tail: hits at the first place, with labels of the tail worth more, without and with; None where labels are worth
+            more or less anyway.
+    """
+
+    weights: Float64Array | None
+    gain: tuple[float, float]
+    tail: tuple[float, float] | None
+
+
 def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
@@ -126,8 +142,8 @@ def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Arra
     return _fit(candidates, frequency, best) if learned >= max(alone) else parts[int(np.argmax(alone))]
 
 
-def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Float64Array | None:
-    """Learn what a memory is worth beside the other scorers; None if nothing.
+def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Trial | None:
+    """Learn what a memory is worth beside the other scorers; None where there is nothing to learn from.
 
     The memory is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points
     over the fusion without it. Where that is precision, hits at the first place with labels of the tail worth more may
@@ -137,21 +153,17 @@ def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Arra
         candidates: of held-out documents; the last scorer is the memory.
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
-
-    Returns:
-        (S + 2, 3) float64, the weights of the S scorers, the memory and the constant.
     """
     if not _can_learn(candidates):
         return None
     without = replace(candidates, scores=candidates.scores[:-1])
     (before, plain), (after, best) = (_best(one, frequency, worth) for one in (without, candidates))
-    if after < before + 0.001:
-        return None
+    kept, tail = after >= before + 0.001, None
     if worth is None:
-        lost = _tail(_crossed(without, frequency, plain), without, frequency)
-        if _tail(_crossed(candidates, frequency, best), candidates, frequency) < lost - 0.005:
-            return None
-    return _fit(candidates, frequency, best).weights
+        both = (without, plain), (candidates, best)
+        first, second = (_tail(_crossed(one, frequency, weighting), one, frequency) for one, weighting in both)
+        kept, tail = kept and second >= first - 0.005, (first, second)
+    return Trial(_fit(candidates, frequency, best).weights if kept else None, (before, after), tail)
 
 
 def _can_learn(candidates: Candidates) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +20,7 @@ from scipy import sparse
 
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
-from longtail.data.sparse import CSR, csr, row_of_entry, values_at
+from longtail.data.sparse import CSR, csr, row_of_entry, stacked, values_at, widened
 from longtail.errors import BadInput
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
@@ -41,12 +42,29 @@ def keys_of(vectors: FloatArray, columns: slice | IntArray) -> FloatArray:
     return keys
 
 
+def marks_of(keys: FloatArray) -> IntArray:
+    """(M,) int64, the same for (M, W) unit rows that are equal but for rounding, and another for others.
+
+    Four random projections are rounded to 16 bits each. Two rows at a distance of 0.01 share all four once in some ten
+    million times; rows that differ in their last bits are told apart once in some hundred.
+    """
+    directions = np.random.default_rng(0).normal(size=(keys.shape[1], 4)).astype(np.float32)
+    rounded = np.rint(2048 * np.clip(keys @ directions, -15, 15)).astype(np.int16)  # (M, 4)
+    marks: IntArray = rounded.view(np.int64)[:, 0]
+    return marks
+
+
 class Keys:
     """The (M, W) float32 vectors of M documents, and a search among them that is made when it is first asked."""
 
     def __init__(self, vectors: FloatArray, device: torch.device) -> None:
         self.vectors, self.device = vectors, device
         self._made: Exact | None = None
+
+    @cached_property
+    def marks(self) -> IntArray:
+        """Those of the documents (`marks_of`)."""
+        return marks_of(self.vectors)
 
     def nearest(self, queries: FloatArray, gone: IntArray) -> TopK:
         """The nearest documents to each of (Q, W) queries, but for the (d,) documents that are gone."""
@@ -84,11 +102,27 @@ class Memory:
         kept = np.flatnonzero(np.diff(self.labels.indptr))
         return replace(self, keys=Keys(self.keys.vectors[kept], self.keys.device), labels=CSR(self.labels[kept]))
 
+    def merged(self) -> Memory:
+        """The same with documents of equal keys as one, at the place of the first, with the labels of all of them."""
+        _, first, of = np.unique(self.keys.marks, return_index=True, return_inverse=True)
+        if len(first) == len(of):
+            return self
+        kept = np.sort(first)  # (M',)
+        rows = np.searchsorted(kept, first)[of][row_of_entry(self.labels)]
+        labels = csr(rows, self.labels.indices, (len(kept), self.labels.shape[1]))
+        return replace(self, keys=Keys(self.keys.vectors[kept], self.keys.device), labels=labels)
+
     def followed_by(self, other: Memory) -> Memory:
         """The documents of both, over the labels of both."""
         vectors = np.concatenate([self.keys.vectors, other.keys.vectors])
         labels = CSR(sparse.block_diag([self.labels, other.labels], format="csr"))
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels)
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels).merged()
+
+    def also(self, keys: FloatArray, labels: CSR) -> Memory:
+        """Of further documents, too: (n, W) unit rows, with (n, L') labels, where L' - L are new."""
+        vectors = np.concatenate([self.keys.vectors, keys])
+        both = stacked([widened(self.labels, labels.shape[1]), labels])
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=both)
 
     def by_label(self) -> list[FloatArray]:
         """The (e, W) vectors of the documents of each label."""
@@ -101,7 +135,7 @@ class Memory:
         owners = np.repeat(np.arange(len(examples)), [len(one) for one in examples])
         labels = csr(np.arange(len(owners)), owners, (len(owners), len(examples)))
         vectors = np.concatenate([self.keys.vectors[:0], *examples])
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels)
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels).merged()
 
     def linear(self, frequency: IntArray) -> Fusion:
         """The part of the score that is an inner product, over labels of these frequencies."""
@@ -179,13 +213,28 @@ class Remembering:
     columns: slice | IntArray
     labels: int
 
+    def among(self, rows: IntArray) -> Remembering:
+        """The same for some labels alone, in their order: the same documents are asked, and vote for these."""
+        order = np.argsort(rows)
+        ascending, places = np.append(rows[order], self.labels), np.append(order, -1)
+
+        def within(part: Part) -> Part:
+            def found(of_part: IntArray) -> IntArray:
+                here = part.rows(of_part)
+                at = np.searchsorted(ascending, here)
+                return np.where(ascending[at] == here, places[at], -1)
+
+            return part._replace(rows=found)
+
+        return replace(self, parts=[within(part) for part in self.parts], labels=len(rows))
+
     def neighbours(self, queries: FloatArray) -> list[TopK]:
         """The nearest documents of each part to (n, W) keys."""
         return [part.memory.keys.nearest(queries, part.gone) for part in self.parts]
 
     def votes(self, found: Sequence[TopK]) -> CSR:
         """(n, L) s of n texts and all labels, weighted, by the `neighbours` of the texts; stored where it is not 0."""
-        weights = _softmax(np.concatenate([top.scores for top in found], axis=1))  # (n, parts * K)
+        weights = self._weights(found)  # (n, parts * K)
         ends = np.cumsum([0, *(top.k for top in found)])
         rows, columns, values = [], [], []
         for part, top, start, end in zip(self.parts, found, ends[:-1], ends[1:], strict=True):
@@ -200,6 +249,18 @@ class Remembering:
             values.append((voted.data * part.shares[voted.indices])[kept])
         pairs = np.concatenate(rows), np.concatenate(columns)
         return csr(*pairs, (len(weights), self.labels), np.concatenate(values))
+
+    def _weights(self, found: Sequence[TopK]) -> FloatArray:
+        """(n, parts * K) the weight of each neighbour; a document that several parts know is one, and votes in each."""
+        scores = np.concatenate([top.scores for top in found], axis=1)
+        if len(found) == 1:
+            return _softmax(scores)
+        ids, places = np.concatenate([top.ids for top in found], axis=1), np.arange(scores.shape[1])
+        marks = [part.memory.keys.marks for part in self.parts]
+        known = np.concatenate([of[top.ids] if len(of) else top.ids for of, top in zip(marks, found, strict=True)], 1)
+        known = np.where(ids < 0, -1 - places, known)
+        first = (known[:, :, None] == known[:, None, :]).argmax(2)  # the first place of the same document
+        return np.take_along_axis(_softmax(np.where(first == places, scores, -np.inf)), first, 1)
 
     def rescored(
         self,

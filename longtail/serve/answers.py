@@ -14,7 +14,7 @@ from longtail.model.base import Model
 from longtail.model.calibration import Kept
 from longtail.model.explanation import Explained, explain
 from longtail.model.snapshot import Snapshot
-from longtail.topk import FloatArray, IntArray, Prediction, TopK
+from longtail.topk import FloatArray, IntArray, TopK
 
 
 class Predict(NamedTuple):
@@ -49,26 +49,21 @@ class Predict(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """The answer: labels of each text, best first, and, if that was asked, why each of them and how probable."""
+    """The answer: labels of each text as JSON, best first, and, if that was asked, why each of them."""
 
     kind: str
-    labels: Sequence[list[Prediction]]
+    labels: Sequence[list[dict[str, Any]]]
     explained: list[list[Explained]] | None = None
-    probabilities: list[list[float]] | None = None
     kept: Kept | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON."""
-        results = [{"labels": [label._asdict() for label in labels]} for labels in self.labels]
-        for result, chances in zip(results, self.probabilities or [], strict=False):
-            for label, chance in zip(result["labels"], chances, strict=False):
-                label["probability"] = chance
-        for result, row in zip(results, self.explained or [], strict=False):
-            for label, why in zip(result["labels"], row, strict=True):
+        for labels, row in zip(self.labels, self.explained or [], strict=False):
+            for label, why in zip(labels, row, strict=True):
                 label["scores"] = why.scores
                 label["words"] = [{"word": word, "weight": weight} for word, weight in why.words]
         kept = {} if self.kept is None else {"kept": self.kept._asdict()}
-        return {"kind": self.kind, "results": results, **kept}
+        return {"kind": self.kind, "results": [{"labels": labels} for labels in self.labels], **kept}
 
 
 Job: TypeAlias = Predict | Callable[[Snapshot], Any]
@@ -108,17 +103,17 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     """The answer to a job that is not searched with others."""
     if not isinstance(job, Predict):
         return job(snapshot)
-    model: Model = snapshot
-    excluded, exclude = set(job.excluded), None
-    if job.allowed is not None:
-        model = snapshot.take(_rows(snapshot, set(job.allowed) - excluded))
-    else:
+    excluded, kind = set(job.excluded), snapshot.scorer(job.kind).name
+    vectors = snapshot.encode(Texts.by_field(job.texts, snapshot.fields))
+    if job.allowed is None:
         exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
-    kind = model.scorer(job.kind).name
-    vectors = model.encode(Texts.by_field(job.texts, model.fields))
-    top = model.search(vectors, job.k, kind=kind, exclude=exclude)
+        top = snapshot.search(vectors, job.k, kind=kind, exclude=exclude)
+    else:
+        rows = _rows(snapshot, set(job.allowed) - excluded)
+        top = snapshot.among(rows, kind).search(vectors, job.k)
+        top = TopK(np.append(rows, -1)[top.ids], top.scores)
     best = snapshot.search(vectors, 1, kind=kind).scores[:, 0] if job.calibrated else None
-    return _answer(model, kind, job, top, best)
+    return _answer(snapshot, kind, job, top, best)
 
 
 def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArray | None = None) -> Ranked:
@@ -128,8 +123,8 @@ def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArr
         kept = model.calibration(kind).at_precision(request.precision)
         threshold = kept.threshold
     found = found.above(threshold)
-    chances = found.probabilities.tolist() if request.calibrated else None
-    return Ranked(kind, list(found), _explained(model, kind, request, found.rows), chances, kept)
+    labels = found.as_dicts(probabilities=request.calibrated)
+    return Ranked(kind, labels, _explained(model, kind, request, found.rows), kept)
 
 
 def _rows(snapshot: Snapshot, uids: Collection[str]) -> IntArray:

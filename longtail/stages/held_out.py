@@ -19,13 +19,17 @@ from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.remembering import remember, remembering
 from longtail.options import BELOW_ONE, option
-from longtail.search.fusion import Candidates, learn_fusion, learn_memory
+from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.memory import Keys, keys_of, most_of
 from longtail.stages.recipe import AnyModel, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
 
-PREFERENCES = ("precision", "tail", "coverage")
+PREFERENCES = {  # and what counts then
+    "precision": "the mean of P@1, P@3 and P@5",
+    "tail": "the mean of PSP@1, PSP@3 and PSP@5",
+    "coverage": "the share of true labels found, each label the same",
+}
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
 _LEAST = 100  # held-out documents that can say whether a memory gains
@@ -42,7 +46,7 @@ class FusionOptions(RunOptions):
     prefer: str = option(
         "precision",
         "what the fusion is chosen by: precision (P@k), tail (PSP@k) or coverage (true labels found, each the same)",
-        choices=PREFERENCES,
+        choices=tuple(PREFERENCES),
     )
     memory: bool = option(
         True,
@@ -149,16 +153,17 @@ def fuse(
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
     fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth)))
     calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
-    if o.memory and len(validation) >= _LEAST:
-        remembered = _remembering(fused, learning, train, worth)
+    if o.memory:
+        tried = len(validation) >= _LEAST
+        remembered, trial = _remembering(fused, learning, train, worth) if tried else (fused, None)
+        _tell(run, o.prefer, len(validation), trial)
         if remembered.memory is not None:
             assert fused.fusion is not None
             calibrations["memory"] = learning.calibrated(remembered, "memory")
             keys = np.concatenate([remembered.memory.keys.vectors, keys_of(learning.vectors, model.key_columns)])
-            labels = stacked([train.targets, validation.targets])
-            fused = fused.fused_by(
-                fused.fusion, replace(remembered.memory, keys=Keys(keys, model.device), labels=labels)
-            )
+            labels = stacked([remembered.memory.labels, validation.targets])
+            memory = replace(remembered.memory, keys=Keys(keys, model.device), labels=labels).merged()
+            fused = fused.fused_by(fused.fusion, memory)
     return fused.calibrated_by({kind: one for kind, one in calibrations.items() if one is not None})
 
 
@@ -203,8 +208,10 @@ class _Learning:
         return learn_calibration(self.found(model, kind, DEPTH), self.held_out.targets, self.frequency)
 
 
-def _remembering(model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None) -> AnyModel:
-    """The same model with a memory of the training documents, if held-out ones gain by it."""
+def _remembering(
+    model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None
+) -> tuple[AnyModel, Trial | None]:
+    """The same model with a memory of the training documents, if held-out ones gain by it, and what these say."""
     fusion = model.fusion
     assert fusion is not None
     plain = np.zeros((len(fusion.weights) + 1, 3))
@@ -216,10 +223,30 @@ def _remembering(model: AnyModel, learning: _Learning, train: Split, worth: Floa
         votes = apart(votes, learning.held_out.filtered)
     most = most_of(votes, _CANDIDATES)
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
+    trial = None
 
     def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:
+        nonlocal trial
         s = values_at(votes, np.arange(len(most)), candidates.ids)
-        weights = learn_memory(candidates.beside(s), frequency, worth)
+        trial = learn_memory(candidates.beside(s), frequency, worth)
+        weights = trial and trial.weights
         return model.fused_by(fusion, None if weights is None else replace(memory, weights=weights))
 
-    return learning.until_settled(learn)
+    return learning.until_settled(learn), trial
+
+
+def _tell(run: Run, prefer: str, documents: int, trial: Trial | None) -> None:
+    """Say whether a memory is kept, with what decided it, in percent; the log and ``run.json`` keep that, too."""
+    noted: dict[str, Any] = {"kept": trial is not None and trial.weights is not None, "documents": documents}
+    said = "memory not tried: too little to learn from"
+    if trial is not None:
+        (without, gained), tail = np.round(np.multiply(100, trial.gain), 2), trial.tail
+        noted |= {"counts": PREFERENCES[prefer], "without": without, "with": gained}
+        said = f"memory {'kept' if noted['kept'] else 'dropped'}: {PREFERENCES[prefer]}, {gained} with it and {without}"
+        said += " without"
+        if tail is not None:
+            noted["tail_without"], noted["tail_with"] = np.round(np.multiply(100, tail), 2)
+            said += f"; first places, rare labels worth more, {noted['tail_with']} and {noted['tail_without']}"
+    run.log.note(memory=noted)
+    run.progress.tell(memory=noted)
+    run.log.say(f"{said}; on {documents:,} held-out documents")

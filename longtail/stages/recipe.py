@@ -56,6 +56,11 @@ class RunOptions:
         None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
     )
 
+    @classmethod
+    def for_size(cls, documents: int) -> Mapping[str, Any]:
+        """The defaults that differ for a data set of so many training documents; {} for none."""
+        return {}
+
     def check(self, dataset: Dataset) -> None:
         """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
 
@@ -87,9 +92,13 @@ def recipe(
         def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
             assert not positional, "options are given by name"
             out = given.pop("out", None)
-            preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
-            o: Given = parsed(options, page.__name__, {**preset, **given})
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
+            usual = options.for_size(len(dataset.train))
+            if given.get("preset") == "paper":
+                usual = _preset(page.__name__, paper, dataset)
+            elif usual := {name: value for name, value in usual.items() if name not in given}:
+                run.log.say(f"{len(dataset.train):,} training documents are few: {_said(usual)}")
+            o: Given = parsed(options, page.__name__, {**usual, **given})
             return _trained(page, run, dataset, o)
 
         train.__signature__ = _signature(options)  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -20,16 +20,31 @@ _OF_LOG = "it says how a stage went, and nothing is trained or ranked by it"
 LOG = "metrics.jsonl"  # in a run folder
 
 
+class Listener(Protocol):
+    """Who is told what the log says: see `longtail.train.trackers.Tracking`."""
+
+    def line(self, fields: Mapping[str, Any], within: str = "") -> None:
+        """Take a line, of a run that is within another where its name is given."""
+
+
 class Log:
     """Keeps a run's log file and shows its progress.
 
     Args:
         path: of the log, one JSON object a line; None keeps no log.
         console: where progress is shown; None shows nothing. On something that is no terminal, each epoch is a line.
+        listener: told each line.
+        name: of the run within another one, with a slash at its end; empty for one that is in none.
     """
 
-    def __init__(self, path: Path | None = None, console: Console | None = None) -> None:
-        self._path, self.console = path, console
+    def __init__(
+        self,
+        path: Path | None = None,
+        console: Console | None = None,
+        listener: Listener | None = None,
+        name: str = "",
+    ) -> None:
+        self._path, self.console, self.listener, self._name = path, console, listener, name
         self._progress: Progress | None = None
         self._begun = False
         self._stage = ""
@@ -37,8 +52,14 @@ class Log:
         self._steps = self._rows = self._pool = self._taken = 0
         self._since = time.monotonic()
 
+    def within(self, path: Path | None, name: str) -> Log:
+        """The log of a run of this name within this one, which the same listener is told of."""
+        return Log(path, self.console, self.listener, f"{self._name}{name}/")
+
     def write(self, **fields: Any) -> None:
         """Append one line."""
+        if self.listener is not None:
+            self.listener.line(fields, self._name)
         if self._path is None:
             return
         with self._path.open("ab+") as file:

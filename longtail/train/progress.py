@@ -24,7 +24,8 @@ from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
-_UNCLAIMED = ("tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
+DATA = "data"  # the data set of a run that was made of a table
+_UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
 _CHOSEN = "chosen"  # what decides it, too, where there is something
 _KINDS: Mapping[str, Kinds] = {
@@ -140,6 +141,14 @@ class Progress:
         write_json(path, {"schema": SCHEMA, **settings, "sha256": _sha256(settings)})
         remove_partial(self.folder)
         self._settings = None
+
+    def tell(self, **found: Any) -> None:
+        """Keep what a run found out, which decides nothing of what it is asked again, in ``run.json``."""
+        if self._settings is not None:
+            self._settings = {**self._settings, **found}
+        elif self.folder is not None:
+            path = self.folder / "run.json"
+            write_json(path, read_json(path, remedy="train the run again") | found)
 
     def begun(self) -> bool:
         """Whether an earlier process has left a stage, or a part of one."""

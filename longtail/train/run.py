@@ -26,7 +26,7 @@ from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.course import Score, course_of
 from longtail.train.finite import must_be_finite
 from longtail.train.fit import Objective, fit
-from longtail.train.log import Log
+from longtail.train.log import LOG, Log
 from longtail.train.plan import Plan, Reckoning, timed
 from longtail.train.progress import Progress, Stateful
 
@@ -70,7 +70,8 @@ class Run:
         cache: Path | None = None,
         threads: int | None = None,
     ) -> None:
-        self.folder, self.log, self.dry, self._cache = folder, log or Log(), dry, cache
+        self.folder, self.dry, self._cache = folder, dry, cache
+        self.log = log or Log(None if folder is None or dry else folder / LOG)
         self.progress = Progress(None if dry else folder, self.log, interval)
         self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
         self.plan: Plan | None = None
@@ -140,7 +141,7 @@ class Run:
     def within(self, name: str) -> Run:
         """A run in a folder of this run's; its plan is a part of this one's."""
         folder = None if self.folder is None else self.folder / name
-        log = Log(None if folder is None or self.dry else folder / "metrics.jsonl", self.log.console)
+        log = self.log.within(None if folder is None or self.dry else folder / LOG, name)
         run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self.cache)
         run.plan, run.planned, run._within = self.plan, True, f"{self._within}{name} "
         return run

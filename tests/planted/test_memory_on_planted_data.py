@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from longtail import Dataset, load, recipes
+from longtail.data.texts import Texts
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.search.memory import keys_of
+from longtail.serve.answers import Predict, answers
 from longtail.stages.make_ensemble import ensemble
+from longtail.train.progress import settings_of
 
 FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
 SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "warmup": 10, "device": "cpu"}
@@ -47,14 +50,31 @@ def at_5(data, model, kind):
     return metrics_of(model.rank(data.test.documents, 5, kind=kind), data.test.targets, ks=[5])["P@5"]
 
 
+def distinct(model, data):
+    """The keys of the training documents, those that were held out, too, each once."""
+    return np.unique(keys_of(model.encode(data.train.documents), model.key_columns), axis=0)
+
+
 def test_it_is_kept_where_it_knows_more_and_is_not_asked_for_by_no_memory(trained):
     data, _, _, model = trained
     assert model.kinds[-2:] == ("fused", "memory")
     assert at_5(data, model, "memory") > at_5(data, model, "fused") + 20
-    assert len(model.memory.labels.indptr) - 1 == len(data.train)  # those that were held out, too
+    keys = distinct(model, data)
+    assert {row.tobytes() for row in model.memory.keys.vectors} == {row.tobytes() for row in keys}
+    assert model.memory.labels.nnz == A_DOCUMENT * len(keys)  # copies are of one family, and have the same labels
     without = recipes.unidec(data, memory=False, **SMALL)
     assert without.kinds[-1] == "fused"
     np.testing.assert_array_equal(without.fusion.weights, model.fusion.weights)
+
+
+def test_a_run_says_that_it_was_kept_and_why(trained):
+    data, _, folder, _ = trained
+    noted = settings_of(folder)["memory"]
+    assert noted["kept"]
+    assert noted["documents"] == len(data.train) * 3 // 20
+    assert noted["counts"] == "the mean of P@1, P@3 and P@5"
+    assert noted["with"] > noted["without"] + 20
+    assert noted["tail_with"] > noted["tail_without"] - 0.5
 
 
 def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
@@ -70,9 +90,7 @@ def test_a_refit_remembers_with_its_own_encoder(trained):
     refit = recipes.unidec(data, refit=True, **SMALL)
     assert refit.kinds == model.kinds
     np.testing.assert_array_equal(refit.memory.weights, model.memory.weights)
-    np.testing.assert_allclose(
-        refit.memory.keys.vectors, keys_of(refit.encode(data.train.documents), refit.key_columns), rtol=0, atol=1e-6
-    )
+    np.testing.assert_allclose(np.unique(refit.memory.keys.vectors, axis=0), distinct(refit, data), rtol=0, atol=1e-6)
 
 
 def test_an_ensemble_has_one_memory_of_its_own(trained, tmp_path):
@@ -107,6 +125,47 @@ def test_a_new_example_is_remembered_at_once(trained, tmp_path):
     after = load(tmp_path / "run", device="cpu").predict(titles[:20], k=7)
     np.testing.assert_array_equal(after.uids, before.uids)
     np.testing.assert_allclose(after.scores, before.scores, atol=1e-5)
+
+
+def test_allowed_labels_are_ranked_as_they_are_among_all(trained, tmp_path):
+    """Against all labels of one model, restricted: whichever segments hold the allowed ones, all documents vote."""
+    _, titles, folder, _ = trained
+    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
+    labels.add([NewLabel(f"new{i}", "nothing", [{"title": title}] * 2) for i, title in enumerate(titles[:40])])
+    labels.refresh()
+    labels.remove(["7", "new3"])
+    labels.add([NewLabel("last", "nothing", [{"title": titles[0]}])])
+    snapshot, texts = labels.refresh(), [{"title": title} for title in titles[:6]]
+    vectors = snapshot.folded.encode(Texts.of(titles[:6]))
+    for kind in snapshot.kinds:
+        whole = snapshot.folded.search(vectors, len(snapshot), kind=kind)
+        for allowed in (["5", "60", "131"], ["new0", "last", "new4"], ["new1"], ["1", "new2", "last", "7", "gone"], []):
+            (answer,) = answers(snapshot, [Predict(texts, 3, kind, allowed, probabilities=True, explained=True)])
+            rows = [row for row in map(snapshot.find, allowed) if row is not None]
+            for ids, scores, found, why in zip(whole.ids, whole.scores, answer.labels, answer.explained, strict=True):
+                kept = np.isin(ids, rows)
+                assert [label["uid"] for label in found] == [snapshot.label(row)[1] for row in ids[kept][:3].tolist()]
+                np.testing.assert_allclose([label["score"] for label in found], scores[kept][:3], atol=1e-5)
+                np.testing.assert_allclose([one.scores[kind] for one in why], scores[kept][:3], atol=1e-5)
+    remembered, kept = snapshot.among(np.array([5, len(snapshot) - 1])).memory, snapshot.scorer().memory
+    pairs = list(zip(remembered.parts, kept.parts, strict=True))
+    assert all(one.memory.keys is other.memory.keys for one, other in pairs)  # no vector is copied
+    labels.close()
+
+
+def test_an_example_given_many_times_leaves_other_neighbours_their_votes(trained, tmp_path):
+    """Sixty copies of a text are one document: else all that is asked of a text near to it are these."""
+    _, titles, folder, _ = trained
+    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
+    once, often = [], []
+    for uid, copies, found in (("once", 1, once), ("often", 60, often)):
+        labels.add([NewLabel(uid, "nothing", [{"title": titles[0]}] * copies)])
+        found += [one.uid for one in labels.refresh().predict([titles[0]], k=10)[0] if one.uid != uid]
+        assert len(found) == 9
+        labels.remove([uid])
+        labels.refresh()
+    labels.close()
+    assert once == often
 
 
 def test_examples_go_with_their_label_also_for_who_saw_them_come(trained, tmp_path):

@@ -103,6 +103,40 @@ def test_parts_vote_as_one_memory_and_hidden_labels_get_no_vote() -> None:
     np.testing.assert_allclose(votes, expected, atol=1e-5)
 
 
+def test_documents_of_equal_keys_are_one_with_the_labels_of_all() -> None:
+    keys = unit(4, 6, seed=0)
+    noisy = keys + np.random.default_rng(0).normal(size=keys.shape).astype(np.float32) * np.float32(1e-8)
+    near = keys[:1] + np.float32(0.003)  # another document
+    vectors = np.concatenate([keys, noisy[[2, 0]], near, keys[[2]]])
+    labels = csr_of_lists([[0], [1], [2], [], [3], [0, 4], [1], [2, 3]], 5)
+    merged = Memory(Keys(vectors, CPU), labels, WEIGHTS).merged()
+    np.testing.assert_array_equal(merged.keys.vectors, vectors[[0, 1, 2, 3, 6]])
+    assert merged.labels.toarray().tolist() == [
+        [1, 0, 0, 0, 1],
+        [0, 1, 0, 0, 0],
+        [0, 0, 1, 1, 0],
+        [0, 0, 0, 0, 0],
+        [0, 1, 0, 0, 0],
+    ]
+
+
+def test_copies_of_an_example_leave_the_other_neighbours_their_votes() -> None:
+    """As one memory, and where the copies are in a part of their own, and equal a document of the other part."""
+    memory, query = made(), unit(1, 6, seed=1)
+    copies = memory.of_examples([np.repeat(memory.keys.vectors[[7]], 60, axis=0)])
+    assert copies.by_label()[0].shape == (1, 6)
+    shares = memory.shares(np.full(40, 5))
+    parts = [Part(memory, shares), Part(copies, shares[:1], lambda places: places + 40)]
+    of_parts = voted(Remembering(parts, slice(0, 6), 41), query).toarray()
+    both = memory.followed_by(copies)
+    whole = voted(Remembering([Part(both, np.append(shares, shares[0]))], slice(0, 6), 41), query).toarray()
+    expected = naive_votes(query, memory, shares)
+    for found in (of_parts, whole):
+        np.testing.assert_allclose(found[:, :40], expected, atol=1e-5)
+    np.testing.assert_allclose(of_parts, whole, atol=1e-5)
+    assert len(both.keys.vectors) == len(memory.keys.vectors)
+
+
 def test_a_memory_without_documents_says_nothing() -> None:
     empty = made().of_examples([np.zeros((0, 6), np.float32)] * 4)
     assert voted(remembering(empty, np.zeros(4, np.int64)), unit(3, 6, seed=0)).nnz == 0
@@ -150,12 +184,16 @@ def candidates(n: int, informative: bool, seed: int) -> Candidates:
 
 def test_a_memory_that_knows_is_kept_and_one_that_guesses_is_not() -> None:
     frequency = np.full(5, 10)
-    weights = learn_memory(candidates(600, True, 0), frequency)
+    trial = learn_memory(candidates(600, True, 0), frequency)
+    assert trial is not None
+    weights, (without, gained), _ = trial
     assert weights is not None
+    assert gained > without + 0.1
     assert weights.shape == (4, 3)
     assert (weights[2] @ [1, np.log(11), 0]) > max(weights[s] @ [1, np.log(11), 0] for s in (0, 1)) > 0
-    kept = [learn_memory(candidates(600, False, seed), frequency) is not None for seed in range(6)]
-    assert sum(kept) <= 2
+    trials = [learn_memory(candidates(600, False, seed), frequency) for seed in range(6)]
+    assert sum(trial.weights is not None for trial in trials) <= 2
+    assert all((trial.weights is not None) == (trial.gain[1] >= trial.gain[0] + 0.001) for trial in trials)
     nothing = candidates(600, True, 0)
     assert learn_memory(Candidates(nothing.ids, nothing.scores, np.zeros_like(nothing.truth)), frequency) is None
 
@@ -173,5 +211,7 @@ def test_a_memory_that_pays_the_head_with_the_tail_is_not_kept(head: int, kept: 
     truth = np.arange(5) == true[:, None]
     known = (truth & (np.arange(5) > 1)) + 0.45 * rng.normal(size=(2, n, 5))
     scores = np.concatenate([known, (np.arange(5) == likely[:, None])[None]]).astype(np.float32)
-    weights = learn_memory(Candidates(np.tile(np.arange(5), (n, 1)), scores, truth), np.array([head, head, 1, 1, 1]))
-    assert (weights is not None) == kept
+    trial = learn_memory(Candidates(np.tile(np.arange(5), (n, 1)), scores, truth), np.array([head, head, 1, 1, 1]))
+    assert (trial.weights is not None) == kept
+    assert trial.gain[1] > trial.gain[0] + 0.001
+    assert (trial.tail[1] >= trial.tail[0] - 0.005) == kept

@@ -115,4 +115,4 @@ def test_a_model_without_fails_who_asks_for_them_and_nobody_else(trained):
     assert isinstance(plain, Ranked)
     assert isinstance(wanting, BadInput)
     assert str(wanting).startswith("probabilities: expected a model that learned them on held-out documents")
-    assert [len(last.labels[0]), last.probabilities] == [2, None]
+    assert [list(label) for label in last.labels[0]] == [["id", "uid", "text", "score"]] * 2

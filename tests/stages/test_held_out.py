@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from longtail import Dataset, recipes
 from longtail.data.dataset import Propensity
@@ -17,6 +20,7 @@ from longtail.metrics.propensity import inverse_propensity
 from longtail.stages.held_out import FusionOptions, fuse, hold_out, worth_of
 from longtail.testing.planted import planted
 from longtail.topk import FloatArray
+from longtail.train.log import LOG, Log, read_log
 from longtail.train.run import Run
 
 
@@ -62,6 +66,27 @@ def test_what_a_hit_is_worth_by_hand() -> None:
         np.testing.assert_array_equal(
             worth_of("tail", validation, targets, constants), inverse_propensity(targets, A, B)
         )
+
+
+def test_a_memory_that_is_dropped_or_not_tried_is_said_with_the_figures(tmp_path) -> None:
+    """Labels that are true at random: what a neighbour has says nothing."""
+    n = 240
+    titles, rng = [f"word{i}" for i in range(n)], np.random.default_rng(0)
+    data = Dataset.from_texts(titles, [[i] for i in rng.permutation(n)], titles)
+    model, said = recipes.dpr(data, epochs=0), io.StringIO()
+    fused, run = replace(model, vectors=dict(model.vectors) | {"classifier": model.vectors["encoder"]}), Run()
+    run.log = Log(tmp_path / LOG, Console(file=said, width=400))
+    for documents in (150, 20):
+        held_out, rest = (data.train.take(rows) for rows in np.split(np.arange(n), [documents]))
+        assert fuse(run, fused, held_out, rest, FusionOptions()).kinds[-1] == "fused"
+    dropped, untried = said.getvalue().splitlines()
+    figures = r"the mean of P@1, P@3 and P@5, [\d.]+ with it and [\d.]+ without"
+    tail = r"first places, rare labels worth more, [\d.]+ and [\d.]+"
+    assert re.fullmatch(rf"memory dropped: {figures}; {tail}; on 150 held-out documents", dropped)
+    noted = [line["memory"] for line in read_log(tmp_path / LOG)]
+    assert [(one["kept"], one["documents"]) for one in noted] == [(False, 150), (False, 20)]
+    assert f"{noted[0]['with']} with it and {noted[0]['without']} without" in dropped
+    assert untried == "memory not tried: too little to learn from; on 20 held-out documents"
 
 
 def test_a_recipe_fuses_by_what_is_preferred() -> None:

@@ -78,7 +78,7 @@ def import_tables(
 
         def add(record: Fields) -> None:
             if columns.labels not in record:
-                raise _missing(record, columns.labels, "labels")
+                raise _missing(record, columns.labels, "labels", "labels-column")
             rows.add([lookup(entry) for entry in _entries(record[columns.labels], separator)])
 
         return path, _texts(path, columns, encoding, add), rows
@@ -166,16 +166,16 @@ class _Wrong(Exception):
         super().__init__(problem)
 
 
-def _missing(record: Fields, column: str, what: str) -> _Wrong:
+def _missing(record: Fields, column: str, what: str, option: str) -> _Wrong:
     columns = ", ".join(name if name.isprintable() else excerpt(name) for name in record)
     problem = f'there is no column "{column}", the columns are: {columns}'
-    return _Wrong(problem, f"name the column of the {what} with --{what}-column")
+    return _Wrong(problem, f"name the column of the {what} with --{option}")
 
 
 def _text(record: Fields, columns: Columns) -> tuple[str, str, str]:
     """uid, title and content of a record."""
     if columns.title not in record:
-        raise _missing(record, columns.title, "title")
+        raise _missing(record, columns.title, "text", "text")
     values = record.get(columns.uid), record[columns.title], record.get(columns.content)
     uid, title, content = (str(value) if type(value) is int else value for value in values)
     if not isinstance(title, str):

@@ -116,7 +116,7 @@ BAD_TABLES = {
     "no title": (
         "t.csv",
         "text,labels\na,b\n",
-        't.csv, line 2: .* no column "title", the columns are: text, labels; .* --title-column',
+        't.csv, line 2: .* no column "title", the columns are: text, labels; .* --text',
     ),
     "no labels column": (
         "t.csv",
