@@ -66,8 +66,8 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
             one is its own text. With lists, labels that no document has are learned from their texts alone.
         k: labels that are ranked for a text, where answers are sparse or lists.
         threshold: in [0, 1]; `predict` gives those of the ranked labels that are at least this probable. With None, or
-            where a model has learned no probabilities (docs/probabilities.md), it gives the best ones, as many as a
-            training document has on average.
+            where a model has learned no probabilities (docs/guides/probabilities.md), it gives the best ones, as many
+            as a training document has on average.
         out: a run folder for `fit` to make, with the log and the model; a new one each time. Nothing is written if left
             out.
         verbose: whether the progress of `fit` is shown.
@@ -172,8 +172,8 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
         """Learn further documents and labels without training; the first call trains, as `fit` does.
 
         A label that no document had before is made of its text and of its examples, those of earlier calls included.
-        One that was trained keeps its vectors; where the model has a memory (docs/memory.md), it remembers the document
-        with all of its labels.
+        One that was trained keeps its vectors; where the model has a memory (docs/explanation/memory.md), it remembers
+        the document with all of its labels.
 
         Args:
             X: n texts, as for `fit`.
@@ -245,7 +245,7 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
             As `decision_function`, in [0, 1], of each label by itself. Where a text has one label, a row adds up to 1.
 
         Raises:
-            AttributeError: the model has learned none (docs/probabilities.md).
+            AttributeError: the model has learned none (docs/guides/probabilities.md).
         """
         found = self._ranked(X)
         chances = self._matrix(found.rows, found.probabilities)
