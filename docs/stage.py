@@ -81,7 +81,7 @@ def _usual(options: Sequence[Option]) -> Option:
 
 
 def _option_table(options: Iterable[Option]) -> str:
-    rows = [(f"`--{_flag(o.name)}`", _kind(o), _default(o), _cell(o.about)) for o in options]
+    rows = [(_whole(f"--{_flag(o.name)}"), _kind(o), _default(o), _cell(o.about)) for o in options]
     return table(("option", "value", "default", "what it is"), rows)
 
 
@@ -97,7 +97,7 @@ def _default(option: Option) -> str:
     if option.kind is bool:
         return "yes" if value else "no"
     text = ",".join(map(str, value)) if option.several and value is not None else value
-    return "" if text in (None, "") else f"`{text}`"
+    return "" if text in (None, "") else _whole(str(text))
 
 
 def commands() -> str:
@@ -127,7 +127,7 @@ def _command(title: str, command: Any, depth: int = 2) -> Iterator[str]:
 def _parameters(parameters: Iterable[Any]) -> str:
     rows = []
     for one in parameters:
-        name = ", ".join(f"`{flag}`" for flag in (*one.opts, *one.secondary_opts))
+        name = ", ".join(map(_whole, (*one.opts, *one.secondary_opts)))
         given = one.default if isinstance(one.default, (int, float, str)) and not isinstance(one.default, bool) else ""
         shown = "required" if one.required else f"`{given}`" if given != "" else ""
         rows.append((name, shown, _cell(getattr(one, "help", None) or "")))
@@ -233,6 +233,11 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def anchor(title: str) -> str:
     """What a heading is called in a link."""
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title.lower()).strip())
+
+
+def _whole(code: str) -> str:
+    """Code that no line is broken in: `docs/site.css` knows the class."""
+    return f"`{code}`{{.whole}}"
 
 
 def _flag(name: str) -> str:

@@ -72,6 +72,17 @@ def test_files_of_this_project_that_a_page_names_are_there(page: str) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+def test_pages_that_the_code_names_are_there() -> None:
+    named = {
+        (path.relative_to(ROOT).as_posix(), name)
+        for folder in ("longtail", "benchmarks", "tests")
+        for path in (ROOT / folder).rglob("*.py")
+        for name in re.findall(r"(?<![\w/`\"])docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 30
+    assert [(path, name) for path, name in sorted(named) if not (ROOT / name).exists()] == []
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_options_that_a_page_names_are_there(page: str, known: set[str]) -> None:
     assert set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*)", PAGES[page])) - known == set()

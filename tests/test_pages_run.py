@@ -29,7 +29,6 @@ PAGES = sorted(
     for page in (*(ROOT / "docs" / "tutorials").glob("*.md"), *(ROOT / "docs" / "guides").glob("*.md"))
     if page.relative_to(ROOT).as_posix() not in OLDER
 )
-TYPED = {"labels add runs/kitchen": "", "predict runs/kitchen": "dough for bread\n"}  # what a person types
 
 
 class Block(NamedTuple):
@@ -96,8 +95,7 @@ def test_a_page_does_what_it_says(name: str, run_longtail, tmp_path: Path, monke
         elif block.language == "console":
             for (program, *words), expected in commands(block.text):
                 assert program == "longtail", f"line {block.line}: only longtail is run, found {program}"
-                typed = next((text for start, text in TYPED.items() if " ".join(words).startswith(start)), None)
-                status, output, errors = run_longtail(*words, stdin=typed, folder=tmp_path)
+                status, output, errors = run_longtail(*words, folder=tmp_path)
                 assert status == 0, f"{name}: longtail {' '.join(words)}: {errors}"
                 must_print(expected, output + errors, " ".join(words))
         else:

@@ -50,7 +50,7 @@ def test_the_reference_has_every_option_of_every_recipe(staged: Path) -> None:
     said = sections(staged / "reference" / "recipes.md")
     for name, recipe in RECIPES.items():
         shared = re.findall(r"\[([^\]]+)\]\(#", said[name])
-        rows = set(re.findall(r"^\| `--([a-z0-9-]+)` ", "".join(said[one] for one in (name, *shared)), re.MULTILINE))
+        rows = set(re.findall(r"^\| `--([a-z0-9-]+)`", "".join(said[one] for one in (name, *shared)), re.MULTILINE))
         assert {option.replace("_", "-") for option in options_of(options_class(recipe))} <= rows, name
 
 
