@@ -17,7 +17,7 @@ PAGES = {
     page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8")
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md"))
 }
-OF_OTHERS = {"no-deps", "help", "version"}  # of pip, and of longtail before a verb
+OF_OTHERS = {"no-deps", "help", "version", "install-completion", "show-completion"}  # of pip, of longtail itself
 
 
 def anchors(text: str) -> set[str]:
