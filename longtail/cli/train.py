@@ -48,6 +48,7 @@ train_app = typer.Typer(
     cls=_Recipes,
     help=f"Train a model on a data set folder or a table, by a recipe; {DEFAULT} if none is named.",
     no_args_is_help=True,
+    options_metavar="",
     subcommand_metavar="[RECIPE] DATA [OPTIONS]",
     context_settings={"ignore_unknown_options": True},  # they are the recipe's
 )
@@ -177,7 +178,7 @@ class _Recipe(TyperCommand):
 
 
 for _name in RECIPES:
-    train_app.command(_name, cls=_Recipe)(_command(_name))
+    train_app.command(_name, cls=_Recipe, rich_help_panel="Recipes")(_command(_name))
 
 
 def resume(run: RunFolder, checkpoint_every: _Seconds = 120.0, cache: _Cache = None, threads: _Threads = None) -> None:
