@@ -19,7 +19,7 @@ PAGES = {
 }
 MADE = re.findall(r'"(reference/\w+\.md)":', (ROOT / "docs" / "stage.py").read_text(encoding="utf-8"))
 """Pages that there are in the site alone, whose build holds links to their headings."""
-OF_OTHERS = {"no-deps", "constraint", "help", "version", "logdir"}  # of pip, longtail before a verb, tensorboard
+OF_OTHERS = {"no-deps", "constraint", "help", "version", "logdir", "install-completion", "show-completion"}
 
 
 def anchors(text: str) -> set[str]:

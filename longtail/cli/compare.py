@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.compare.comparison import compare as run
 from longtail.compare.methods import Method
 from longtail.compare.peers import PEERS, about
@@ -39,6 +39,7 @@ def compare(
     budget: Annotated[
         str | None, typer.Option(help="Stop a run after so long: 90s, 10m, 2h. Given more, it goes on.")
     ] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """Train recipes and peers with several seeds each, and judge them alike on the test split.
 
@@ -46,12 +47,13 @@ def compare(
     What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added
     to it.
     """
-    console = Console()
+    console = console_beside(json_file)
     methods = [Method.parse(text) for text in recipes or ()] + Method.parse_peers(peers)
     limit = None if budget is None else seconds_of("budget", budget)
     with at_the_end(lambda: "the same command goes on with what is left"):
         results = run(data, methods, out, seeds=seeds, budget=limit, peer_python=peer_python, console=console)
     console.print(summary(results))
+    keep_json(json_file, results)
     for label, name in short_names(results["rows"]).items():
         if name != label:
             console.print(f"{name} is {label}", highlight=False, markup=False)

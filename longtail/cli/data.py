@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
@@ -38,14 +39,16 @@ def check(
     write_filters: Annotated[
         bool, typer.Option("--write-filters", help="Write the filter files that are missing (docs/guides/filters.md).")
     ] = False,
+    json_file: JsonFile = None,
 ) -> None:
     """Find everything in a data set folder that has to be mended.
 
     Errors (the folder cannot be used as it is) end with exit status 1; warnings are things that are seldom meant.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = console_beside(json_file, highlight=False, soft_wrap=True)
     with busy(f"reading {folder}"):
         findings, dataset = find(folder)
+    keep_json(json_file, {"usable": dataset is not None, "findings": [asdict(finding) for finding in findings]})
     for finding in findings:
         colour = "red" if finding.severity == "error" else "yellow"
         console.print(f"[{colour}]{finding.severity}[/] ", end="")
@@ -78,7 +81,7 @@ def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
 
 
 @data_app.command()
-def describe(folder: Folder) -> None:
+def describe(folder: Folder, json_file: JsonFile = None) -> None:
     """Print a data set in numbers: sizes, words, the tail, graphs, identity and reciprocal pairs.
 
     Identity pairs are a document and the label that is the same thing; of reciprocal pairs training holds the way back.
@@ -87,7 +90,8 @@ def describe(folder: Folder) -> None:
     """
     with busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
-    console = Console(highlight=False)
+    keep_json(json_file, asdict(description))
+    console = console_beside(json_file, highlight=False)
     console.print(printable(description.name), style="bold", markup=False)
     for line in (description.description, description.licence and f"Licence: {description.licence}"):
         if line:

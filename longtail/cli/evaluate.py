@@ -9,12 +9,13 @@ import typer
 from rich.console import Console
 
 from longtail.batches.links import heaviest_links
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import answers, apart, proposed_pairs
 from longtail.data.io.formats import read_sparse
 from longtail.errors import BadInput
-from longtail.files import replacing, write_json
+from longtail.files import replacing
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.ranking import metrics_of
@@ -37,7 +38,7 @@ def evaluate(
         list[str] | None,
         typer.Option(help="A,B of a PSP, not those of the data set: 0.55,1.5. Several are shown side by side."),
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the metrics to this file as well.")] = None,
+    json_file: JsonFile = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
     macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
@@ -60,7 +61,7 @@ def evaluate(
     test = must_have_test(dataset)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(model, dataset, propensity=constants, ks=ks, intervals=intervals, links=links)
-    console = Console()
+    console = console_beside(json_file)
     console.print(found)
     if macro:
         console.print(found.macro())
@@ -75,8 +76,7 @@ def evaluate(
             style="yellow",
             highlight=False,
         )
-    if json_file is not None:
-        write_json(json_file, found.as_dict())
+    keep_json(json_file, found.as_dict())
     if report is not None:
         from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
 

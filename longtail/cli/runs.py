@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,27 +12,25 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
 from longtail.report.commands import text_of
 from longtail.report.run_summary import EVALUATION, HEADLINE, RunSummary, runs_below
 from longtail.units import duration, elapsed, printable, size, spark
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 def runs(
     folder: Annotated[Path, typer.Argument(help="Runs are in it, or in folders below it.")] = Path("runs"),
-    as_json: _Json = False,
+    json_file: JsonFile = None,
 ) -> None:
     """List runs: recipe, data, state, epochs and, where they were evaluated, their scores; the newest last."""
     read = [_read(path) for path in runs_below(folder)]
     found = [one for one in read if isinstance(one, RunSummary)]
     found.sort(key=lambda run: run.changed)
-    console = Console(highlight=False)
-    if as_json:
-        console.print(json.dumps([run.as_dict() for run in found], indent=1), markup=False, soft_wrap=True)
-    elif found:
+    console = console_beside(json_file, highlight=False)
+    keep_json(json_file, [run.as_dict() for run in found])
+    if found:
         console.print(_table(found, folder))
         if missing := [run for run in found if run.state == "finished" and not run.evaluation]:
             console.print(f"With scores: {_evaluation(missing[-1].folder)}", markup=False, soft_wrap=True)
@@ -78,12 +75,10 @@ def _epochs(run: RunSummary) -> str:
     return ", ".join(str(epochs) for stage, epochs in run.epochs.items() if "/" not in stage)
 
 
-def show(run: RunFolder, as_json: _Json = False) -> None:
+def show(run: RunFolder, json_file: JsonFile = None) -> None:
     """Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation."""
-    summary, console = RunSummary.of(run), Console(highlight=False)
-    if as_json:
-        console.print(json.dumps(summary.as_dict(), indent=1), markup=False, soft_wrap=True)
-        return
+    summary, console = RunSummary.of(run), console_beside(json_file, highlight=False)
+    keep_json(json_file, summary.as_dict())
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     for name, value in _lines(summary):

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput, MissingExtra
 from longtail.model.label_set import LabelSet
@@ -98,14 +99,17 @@ def bench_serve(
     ] = None,
     k: Annotated[int, typer.Option(help="Labels a text.", min=1)] = 5,
     batch: Annotated[int, typer.Option(help="Texts a request.", min=1)] = 1,
+    json_file: JsonFile = None,
 ) -> None:
     """Send requests at a steady rate and print how long answers take: an open loop, loopback addresses only."""
-    from longtail.serve.load_test import LoadTest, report, run  # noqa: PLC0415  (only where it is needed)
+    from longtail.serve.load_test import LoadTest, figures, report, run  # noqa: PLC0415  (only where it is needed)
 
     lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
     results = asyncio.run(
         run(LoadTest(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch))
     )
-    Console(highlight=False, soft_wrap=True).print(report(results, seconds))
+    found = figures(results, seconds)
+    console_beside(json_file, highlight=False, soft_wrap=True).print(report(found))
+    keep_json(json_file, found)
     if any(result.error for result in results):
         raise typer.Exit(1)

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from longtail.batches.samplers import SAMPLERS
+from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.compare.peers import PEERS
 from longtail.compare.peers import about as about_peer
 from longtail.errors import BadInput
@@ -38,14 +38,16 @@ TABLES: dict[str, Callable[[], Mapping[str, str]]] = {
 
 def tables(
     kind: Annotated[str | None, typer.Argument(help=f"One of {', '.join(TABLES)}; all if left out.")] = None,
+    json_file: JsonFile = None,
 ) -> None:
     """List recipes, encoders, losses, transforms, samplers, indexes, metrics, trackers and peers, a line each."""
     if kind is not None and kind not in TABLES:
         raise BadInput("list", f"expected one of {', '.join(TABLES)}, found {kind}", remedy="choose one of those")
-    console = Console(highlight=False)
-    for title, rows in TABLES.items():
-        if kind in (None, title):
-            table = Table(title, "", box=SIMPLE_HEAD, pad_edge=False)
-            for name, about in rows().items():
-                table.add_row(escape(name), escape(about))
-            console.print(table)
+    console = console_beside(json_file, highlight=False)
+    shown = {title: dict(rows()) for title, rows in TABLES.items() if kind in (None, title)}
+    for title, rows in shown.items():
+        table = Table(title, "", box=SIMPLE_HEAD, pad_edge=False)
+        for name, about in rows.items():
+            table.add_row(escape(name), escape(about))
+        console.print(table)
+    keep_json(json_file, shown)

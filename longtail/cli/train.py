@@ -49,9 +49,11 @@ train_app = typer.Typer(
     cls=_Recipes,
     help=f"Train a model on a data set folder or a table, by a recipe; {DEFAULT} if none is named.",
     no_args_is_help=True,
+    options_metavar="",
     subcommand_metavar="[RECIPE] DATA [OPTIONS]",
     context_settings={"ignore_unknown_options": True},  # they are the recipe's
 )
+_OFTEN = ("encoder", "fields", "epochs", "budget", "prefer", "seed", "device")  # given more often than others
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
 _Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
 _Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
@@ -100,7 +102,7 @@ def _kept(run: Run) -> str | None:
 
 
 def _command(name: str) -> Callable[..., None]:
-    """The command of a recipe: its options are those of its page, its own ones first."""
+    """The command of a recipe: its options are those of its page; first what is often given, then its own ones."""
     recipe = RECIPES[name]
 
     def command(
@@ -147,7 +149,9 @@ def _command(name: str) -> Callable[..., None]:
         "threads": (_Threads, None),
         "track": (_Track, None),
     }
-    parameters |= {key: (_annotation(option), None) for key, option in options_of(options_class(recipe)).items()}
+    known = options_of(options_class(recipe))
+    order = sorted(known, key=lambda key: _OFTEN.index(key) if key in _OFTEN else len(_OFTEN))
+    parameters |= {key: (_annotation(known[key]), None) for key in order}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -166,11 +170,12 @@ def _annotation(option: Option) -> Any:
         default = "on" if default else "off"
     shown = "" if default in (None, "") else f" [dim]{escape(f'[default: {default}]')}[/dim]"
     text = escape(option.about) + shown
+    panel = "Often given" if option.name in _OFTEN else option.group
     if option.kind is bool:
         flags = f"--{option.name}/--no-{option.name}".replace("_", "-")
-        return Annotated[bool | None, typer.Option(flags, help=text, rich_help_panel=option.group)]
+        return Annotated[bool | None, typer.Option(flags, help=text, rich_help_panel=panel)]
     metavar = "TIME" if option.time else _METAVARS[option.kind] + (",..." if option.several else "")
-    return Annotated[str | None, typer.Option(help=text, rich_help_panel=option.group, metavar=metavar)]
+    return Annotated[str | None, typer.Option(help=text, rich_help_panel=panel, metavar=metavar)]
 
 
 class _Recipe(TyperCommand):
@@ -187,7 +192,7 @@ class _Recipe(TyperCommand):
 
 
 for _name in RECIPES:
-    train_app.command(_name, cls=_Recipe)(_command(_name))
+    train_app.command(_name, cls=_Recipe, rich_help_panel="Recipes")(_command(_name))
 
 
 def resume(

@@ -28,48 +28,67 @@ _UsageError: Any = typer.BadParameter.__base__  # of click, or of the copy of it
 class _Verb(NamedTuple):
     home: str
     help: str
+    panel: str
 
 
 VERBS = {  # in the order of --help
     "new": _Verb(
-        "new.new", "Ask a few questions, write the command that trains a model on your data, and offer to run it."
+        "new.new",
+        "Ask a few questions, write the command that trains a model on your data, and offer to run it.",
+        "Train",
     ),
     "train": _Verb(
-        "train.train_app", "Train a model on a data set folder or a table, by a recipe; unidec if none is named."
+        "train.train_app",
+        "Train a model on a data set folder or a table, by a recipe; unidec if none is named.",
+        "Train",
     ),
-    "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint."),
+    "resume": _Verb("train.resume", "Go on with a run that was stopped, from its last checkpoint.", "Train"),
     "ensemble": _Verb(
         "ensemble.ensemble",
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
+        "Train",
     ),
-    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed."),
-    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /."),
-    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model."),
+    "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed.", "Use"),
+    "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /.", "Use"),
+    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model.", "Use"),
     "index": _Verb(
-        "serve.index", "Build an approximate index, which serve and predict then use: for 300,000 labels and more."
+        "serve.index",
+        "Build an approximate index, which serve and predict then use: for 300,000 labels and more.",
+        "Use",
     ),
     "push": _Verb(
-        "hub.push", "Push the model of a run, with a model card, to a repository of Hugging Face or another hub."
+        "hub.push",
+        "Push the model of a run, with a model card, to a repository of Hugging Face or another hub.",
+        "Use",
     ),
-    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder."),
-    "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set."),
+    "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder.", "Use"),
+    "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set.", "Measure"),
     "runs": _Verb(
         "runs.runs",
         "List runs: recipe, data, state, epochs and, where they were evaluated, their scores; the newest last.",
+        "Look",
     ),
     "show": _Verb(
-        "runs.show", "Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation."
+        "runs.show",
+        "Show a run: what it was asked, how its losses fell, what it took, its model and its evaluation.",
+        "Look",
     ),
     "compare": _Verb(
-        "compare.compare", "Train recipes and peers with several seeds each, and judge them alike on the test split."
+        "compare.compare",
+        "Train recipes and peers with several seeds each, and judge them alike on the test split.",
+        "Measure",
     ),
-    "bench": _Verb("serve.bench_app", "Measure a server."),
-    "data": _Verb("data.data_app", "Check, describe, import and split data sets."),
+    "bench": _Verb("serve.bench_app", "Measure a server.", "Measure"),
+    "data": _Verb("data.data_app", "Check, describe, import and split data sets.", "Look"),
     "list": _Verb(
         "tables.tables",
         "List recipes, encoders, losses, transforms, samplers, indexes, metrics, trackers and peers, a line each.",
+        "Look",
     ),
 }
+
+
+_AT_ONCE = ("data", "new")  # their options are known without importing PyTorch
 
 
 class _Verbs(TyperGroup):
@@ -77,7 +96,9 @@ class _Verbs(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        return name, command_of(name) if name else command, rest
+        if name is None or (ctx.resilient_parsing and name not in _AT_ONCE):
+            return name, command, rest  # a shell completes file names by itself, and does not wait for PyTorch
+        return name, command_of(name), rest
 
 
 def command_of(verb: str) -> Any:
@@ -99,7 +120,6 @@ app = typer.Typer(
     cls=_Verbs,
     help="Rank the few relevant labels of a text out of very many.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -120,7 +140,7 @@ def _options(
 
 
 for _name, _verb in VERBS.items():
-    app.command(_name, help=_verb.help)(_not_yet)
+    app.command(_name, help=_verb.help, rich_help_panel=_verb.panel)(_not_yet)
 
 
 def run() -> None:

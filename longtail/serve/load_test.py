@@ -11,7 +11,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlsplit
@@ -196,18 +196,33 @@ async def _label_texts(client: Client) -> list[str]:
     return [text for text in texts if text.strip()] or ["text"]
 
 
-def report(results: Sequence[Result], seconds: float) -> str:
-    """A line for each kind of request, and one for each error."""
-    lines = []
+def figures(results: Sequence[Result], seconds: float) -> dict[str, Any]:
+    """By kind of request: how many, those that were answered a second, their times in milliseconds, and errors."""
+    found = {}
     for what in dict.fromkeys(result.what for result in results):
         some = [result for result in results if result.what == what]
         times = [1000 * result.seconds for result in some if not result.error]
-        p50, p95, p99 = np.percentile(times, [50, 95, 99]) if times else (np.nan, np.nan, np.nan)
+        p50, p95, p99 = np.percentile(times, [50, 95, 99]).tolist() if times else (None, None, None)
+        found[what] = {
+            "requests": len(some),
+            "per_second": len(times) / seconds,
+            "milliseconds": {"p50": p50, "p95": p95, "p99": p99, "longest": max(times, default=None)},
+            "errors": dict(Counter(result.error for result in some if result.error)),
+        }
+    return found
+
+
+def report(found: Mapping[str, Any]) -> str:
+    """The figures as a line for each kind of request, and one for each error."""
+    lines = []
+    for what, of in found.items():
+        times = {name: "    nan" if taken is None else f"{taken:7.2f}" for name, taken in of["milliseconds"].items()}
         lines.append(
-            f"{what:8s} {len(some):7,} requests  {len(times) / seconds:7.1f}/s  p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  "
-            f"p99 {p99:7.2f} ms  longest {max(times, default=np.nan):7.2f} ms  errors {len(some) - len(times)}"
+            f"{what:8s} {of['requests']:7,} requests  {of['per_second']:7.1f}/s  "
+            + "  ".join(f"{name} {taken} ms" for name, taken in times.items())
+            + f"  errors {sum(of['errors'].values())}"
         )
-    errors = Counter(f"{result.what}: {result.error}" for result in results if result.error)
+    errors = Counter({f"{what}: {error}": count for what, of in found.items() for error, count in of["errors"].items()})
     return "\n".join([*lines, *(f"  {count} x {error}" for error, count in errors.most_common(10))])
 
 

@@ -17,6 +17,7 @@ from longtail.files import must_be_a_file, replacing
 from longtail.units import printable
 
 _OF_LOG = "it says how a stage went, and nothing is trained or ranked by it"
+_LINES = 30  # of a stage, on what is no terminal
 LOG = "metrics.jsonl"  # in a run folder
 
 
@@ -32,7 +33,8 @@ class Log:
 
     Args:
         path: of the log, one JSON object a line; None keeps no log.
-        console: where progress is shown; None shows nothing. On something that is no terminal, each epoch is a line.
+        console: where progress is shown; None shows nothing. On something that is no terminal, each
+            epoch is a line, or some 30 of more epochs are.
         listener: told each line.
         name: of the run within another one, with a slash at its end; empty for one that is in none.
     """
@@ -139,7 +141,7 @@ class Log:
             terms={name: round(value, 6) for name, value in means.items()},
             **fields,
         )
-        if self.console is not None and self._progress is None:
+        if self.console is not None and self._progress is None and _is_said(epoch, epochs):
             left = seconds * (epochs - epoch)
             terms = _terms({**means, **fields})
             line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {terms}, {left:.0f} s left"
@@ -211,6 +213,11 @@ def _whole(log: bytes) -> bytes:
     whole = log[: log.rfind(b"\n") + 1]
     before = whole[: whole.rfind(b"\n", 0, -1) + 1]
     return before if b"\0" in whole[len(before) :] else whole
+
+
+def _is_said(epoch: int, epochs: int) -> bool:
+    """Whether an epoch is a line where there is no progress bar: the first, the last and `_LINES` at most."""
+    return epoch in (1, epochs) or epoch * _LINES // epochs > (epoch - 1) * _LINES // epochs
 
 
 def _terms(means: Mapping[str, float]) -> str:

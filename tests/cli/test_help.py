@@ -34,6 +34,47 @@ finally:
     assert ("No such command" if words == "no-such-verb" else "Usage: longtail") in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "found", "others"),
+    [
+        ("tr", {"train"}, {"list"}),
+        ("data ", {"check", "import"}, {"train"}),
+        ("data import --sep", {"--separator"}, {"--out"}),
+        ("train unidec --ep", set(), {"--epochs"}),
+    ],
+)
+def test_a_shell_completes_verbs_and_what_needs_no_pytorch(words: str, found: set[str], others: set[str]) -> None:
+    program = """
+import sys
+from longtail.cli import main
+try:
+    main()
+finally:
+    assert "torch" not in sys.modules
+"""
+    given = {"_LONGTAIL_COMPLETE": "complete_bash", "COMP_WORDS": f"longtail {words}"}
+    given["COMP_CWORD"] = str(len(given["COMP_WORDS"].split(" ")) - 1)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=False, capture_output=True, text=True, env={**os.environ, **given}
+    )
+    assert done.stderr == ""
+    assert found <= set(done.stdout.split())
+    assert not others & set(done.stdout.split())
+
+
+def test_a_shell_is_told_how_to_complete(longtail) -> None:
+    status, output, _ = longtail("--show-completion", "bash")
+    assert status == 0
+    assert "_LONGTAIL_COMPLETE=complete_bash" in output
+
+
+def test_verbs_are_grouped_by_what_they_are_for(longtail) -> None:
+    output = longtail("--help")[1]
+    panels = dict.fromkeys(verb.panel for verb in VERBS.values())
+    places = [output.index(f"─ {panel} ─") for panel in panels]
+    assert places == sorted(places)
+
+
 def test_the_version_stands_in_one_place(longtail) -> None:
     project = (Path(__file__).parents[2] / "pyproject.toml").read_text()
     assert longtail("--version") == (0, f"longtail {package.__version__}\n", "")

@@ -78,7 +78,7 @@ def test_runs_are_listed_the_newest_last_with_their_scores(folder, longtail):
     assert "stopped" in stopped
     assert "others/stopped" in "".join(output.split())
     assert output.index("done") < output.index("others")
-    status, output, errors = longtail("runs", folder, "--json")
+    status, output, errors = longtail("runs", folder, "--json", "-")
     found = json.loads(output)
     assert [(one["state"], one["headline"]) for one in found] == [
         ("finished", {"P@1": 61.254, "PSP@5": 7.0}), ("stopped", {})
@@ -97,7 +97,7 @@ def test_show_prints_the_card_and_what_to_do_next(folder, longtail):
     assert (
         f"Next: longtail resume {folder / 'others' / 'stopped'}" in longtail("show", folder / "others" / "stopped")[1]
     )
-    assert json.loads(longtail("show", folder / "done", "--json")[1])["recipe"] == "ngame"
+    assert json.loads(longtail("show", folder / "done", "--json", "-")[1])["recipe"] == "ngame"
 
 
 def test_what_is_broken_is_a_warning_among_runs_and_refused_alone(folder, longtail, tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from longtail import LongtailError, recipes
@@ -44,11 +46,14 @@ def test_a_dry_run_needs_no_folder_and_writes_nothing(longtail, planted_folder, 
 
 
 @pytest.mark.parametrize("recipe", ["unidec", "dpr"])
-def test_help_has_what_the_recipe_is_about_before_what_recipes_share(longtail, recipe):
+def test_help_has_what_is_often_given_then_what_the_recipe_is_about_and_then_what_recipes_share(longtail, recipe):
     status, output, _ = longtail("train", recipe, "--help")
     assert status == 0
     known = options_of(options_class(recipes.RECIPES[recipe]))
-    places = [output.index(f"─ {group} ─") for group in dict.fromkeys(option.group for option in known.values())]
+    often = re.findall(r"--(\w+)", output.partition("─ Often given ─")[2].partition("╰")[0])
+    assert often[:3] == ["encoder", "fields", "epochs"]
+    groups = dict.fromkeys(option.group for option in known.values() if option.name not in often)
+    places = [output.index(f"─ {group} ─") for group in ("Often given", *groups)]
     assert places == sorted(places)
     assert all(f"--{name.replace('_', '-')}" in output for name in known)
 

@@ -35,7 +35,10 @@ from longtail.topk import TopK
 from longtail.train.cost import Cost
 
 QUICK = "batch=64,width=16,device=cpu"
-TWO = [Method.parse(f"text=dpr:epochs=2,{QUICK}"), Method.parse(f"ngame:epochs=1,classifier_epochs=2,{QUICK}")]
+TWO = [
+    Method.parse(f"text=dpr:epochs=2,{QUICK}"),
+    Method.parse(f"ngame:epochs=1,classifier_epochs=2,validation=0.05,{QUICK}"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from longtail.errors import BadInput
-from longtail.serve.load_test import Client, LoadTest, Result, report, run
+from longtail.serve.load_test import Client, LoadTest, Result, figures, report, run
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
@@ -63,9 +63,22 @@ def test_all_requests_of_a_load_are_sent_in_time_and_reported() -> None:
     assert len(results) == 50
     assert not any(result.error for result in results)
     assert all(0 < result.seconds < 5 for result in results)
-    assert report(results, 0.25).startswith("predict       50 requests    200.0/s  p50")
+    assert report(figures(results, 0.25)).startswith("predict       50 requests    200.0/s  p50")
 
 
 def test_a_load_is_only_for_this_machine() -> None:
     with pytest.raises(BadInput, match="expected http:// and a loopback address, found"):
         Client("http://192.0.2.1")
+
+
+def test_the_figures_of_a_load_by_hand() -> None:
+    results = [Result("predict", 0.001 * i, "") for i in (1, 2, 3)] + [Result("predict", 1.0, "HTTP 503")] * 2
+    found = figures([*results, Result("add", 1.0, "HTTP 401")], 2.0)
+    assert found["predict"]["requests"] == 5
+    assert found["predict"]["per_second"] == 1.5
+    assert found["predict"]["milliseconds"] == pytest.approx({"p50": 2, "p95": 2.9, "p99": 2.98, "longest": 3})
+    assert found["add"]["milliseconds"] == dict.fromkeys(("p50", "p95", "p99", "longest"))
+    first, *others = report(found).splitlines()[1:]
+    assert first.startswith("add            1 requests      0.0/s  p50     nan ms  p95     nan ms")
+    assert first.endswith("longest     nan ms  errors 1")
+    assert others == ["  2 x predict: HTTP 503", "  1 x add: HTTP 401"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from longtail.errors import BadInput
 from longtail.train.log import Log, read_log
@@ -49,3 +52,16 @@ def test_a_broken_line_in_the_middle_is_refused_by_its_number(tmp_path, line):
         read_log(path)
     with pytest.raises(BadInput, match="line 2"):
         Log(path).passed("encoder", 0)
+
+
+@pytest.mark.parametrize("epochs", [6, 24, 1000])
+def test_what_is_no_terminal_gets_some_lines_a_stage(epochs: int) -> None:
+    log = Log(console=Console(file=(told := io.StringIO()), width=200))
+    log.start("encoder", steps=epochs, done=0)
+    for epoch in range(1, epochs + 1):
+        log.step({"loss": 1.0}, rows=1, pool=1)
+        log.epoch(epoch, epochs, epoch)
+    lines = told.getvalue().splitlines()
+    assert len(lines) == min(epochs, 31)
+    assert lines[0].startswith(f"encoder: epoch 1 of {epochs},")
+    assert lines[-1].startswith(f"encoder: epoch {epochs} of {epochs},")
