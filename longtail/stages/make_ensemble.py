@@ -76,5 +76,5 @@ def _arguments(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
     arguments: Mapping[str, Any] = settings["arguments"]
     if arguments.get("refit"):
         problem = "expected a run that has not seen the documents that it held out, found one with refit"
-        raise BadInput(folder / "run.json", problem, remedy="train it without")
+        raise BadInput(folder / "run.json", problem, remedy="train it with refit off")
     return arguments

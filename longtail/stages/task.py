@@ -39,9 +39,8 @@ from longtail.topk import FloatArray
 from longtail.train.run import Run
 from longtail.transforms import TRANSFORMS, augmented
 
-MOST_OF_AUTO = 4  # times the default
-_MOST_OF_BUDGET = 2  # times the epochs without one: the data sets measured gain next to nothing from more
-_STEPS, _SMALLEST = 8, 16  # of an epoch at least, where their batches have so many documents
+MOST_OF_AUTO, _MOST_OF_BUDGET = 4, 2  # times the epochs without: data sets gained next to nothing from more
+_STEPS, _SMALLEST = 8, 16  # of an epoch at least, in batches of so many documents or more
 _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
@@ -116,8 +115,8 @@ class EncoderOptions(TextOptions):
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Smaller batches of few documents, for eight steps an epoch."""
-        settings, batch = super().for_size(documents, given), max(_SMALLEST, documents // _STEPS)
-        return {**settings, "batch": batch} if batch < cls.batch else settings
+        batch = max(_SMALLEST, documents // _STEPS)
+        return super().for_size(documents, given) | ({"batch": batch} if batch < cls.batch else {})
 
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
         """As many epochs as there would be without, twice as many at most; those of ``auto`` at most."""

@@ -17,7 +17,7 @@ from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
 
 FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
-SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "warmup": 10, "device": "cpu"}
+SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "refit": False, "warmup": 10, "device": "cpu"}
 
 
 def families(seed: int) -> tuple[Dataset, list[str]]:
@@ -87,7 +87,7 @@ def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
 
 def test_a_refit_remembers_with_its_own_encoder(trained):
     data, _, _, model = trained
-    refit = recipes.unidec(data, refit=True, **SMALL)
+    refit = recipes.unidec(data, **SMALL | {"refit": True})
     assert refit.kinds == model.kinds
     np.testing.assert_array_equal(refit.memory.weights, model.memory.weights)
     np.testing.assert_allclose(np.unique(refit.memory.keys.vectors, axis=0), distinct(refit, data), rtol=0, atol=1e-6)

@@ -37,8 +37,10 @@ def test_soft_targets_reach_every_stage(recipe, data, monkeypatch):
 
     monkeypatch.setattr(module, "take_step", step)
     own = {"dexml": {"random_negatives": 16}, "oak": {"linker_epochs": 0}}  # else all labels; rows of documents alone
-    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL, **own.get(recipe, {}))
-    held_out = len(data.train) // 20 if "validation" in signature(RECIPES[recipe]).parameters else 0
+    holds_out = "validation" in signature(RECIPES[recipe]).parameters
+    held = {"validation": 0.05, "refit": False} if holds_out else {}
+    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL, **held, **own.get(recipe, {}))
+    held_out = len(data.train) // 20 if holds_out else 0
     documents = len(data.train) - held_out
     assert seen
     for batches in seen.values():
@@ -58,7 +60,8 @@ def test_soft_targets_reach_the_losses_over_all_labels(recipe, data, monkeypatch
         return found
 
     monkeypatch.setattr(SparseTargets, "of", of)
-    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL)
+    held = {"validation": 0.05} if recipe == "renee" else {}
+    RECIPES[recipe](data, augment="gandalf:threshold=0.05", **SMALL, **held)
     rows, weights = (np.concatenate(parts) for parts in zip(*seen, strict=True))
     documents = len(data.train) - (len(data.train) // 20 if recipe == "renee" else 0)
     assert (weights[rows < documents] == 1).all()
@@ -66,7 +69,7 @@ def test_soft_targets_reach_the_losses_over_all_labels(recipe, data, monkeypatch
 
 
 def test_the_fusion_counts_original_documents_alone(data):
-    bundle = ngame(data, augment="gandalf", classifier_epochs=1, **SMALL)
+    bundle = ngame(data, augment="gandalf", classifier_epochs=1, validation=0.05, **SMALL)
     kept = np.setdiff1d(np.arange(400), rows_at_random(400, 20, 3))
     np.testing.assert_array_equal(bundle.fusion.frequency, label_frequency(data.train.targets[kept]))
     assert len(bundle.labels) == len(data.labels)

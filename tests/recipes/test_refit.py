@@ -32,7 +32,7 @@ def data():
 
 
 def test_a_refit_is_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
-    first = recipes.unidec(data, **SMALL)
+    first = recipes.unidec(data, **SMALL, refit=False)
     whole = recipes.unidec(data, **{**SMALL, "validation": 0.0})
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     refit = recipes.unidec(data, **SMALL, refit=True, out=run)

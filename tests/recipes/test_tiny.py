@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
 from longtail import Dataset, recipes
+from longtail.stages.recipe import options_class
+from longtail.train.log import LOG, Log
+from longtail.train.run import Run
 
 PRODUCTS = {
     "red running shoes": ["sport", "clothing"],
@@ -63,7 +68,7 @@ def test_two_documents_are_enough_for_the_example_of_the_readme():
 
 @pytest.mark.parametrize(
     ("given", "kept"),
-    [({}, {"batch": 16, "validation": 0.0}), ({"batch": 3, "validation": 0.5}, {"batch": 3, "validation": 0.5})],
+    [({}, {"batch": 32, "validation": 0.0}), ({"batch": 3, "validation": 0.5}, {"batch": 3, "validation": 0.5})],
 )
 def test_what_suits_few_documents_is_a_default(given, kept, tmp_path):
     recipes.unidec(of_rows(PRODUCTS), out=tmp_path / "run", device="cpu", epochs=1, **given)
@@ -72,7 +77,39 @@ def test_what_suits_few_documents_is_a_default(given, kept, tmp_path):
 
 
 def test_many_documents_have_the_usual_defaults(tmp_path):
-    rows = Dataset.from_texts([f"word{i % 50} other{i % 7}" for i in range(4096)], [[0]] * 4096, ["a label"])
+    rows = Dataset.from_texts([f"word{i % 50} other{i % 7}" for i in range(10_000)], [[0]] * 10_000, ["a label"])
     recipes.unidec(rows, out=tmp_path / "run", device="cpu", epochs=0, width=2, memory=False)
     arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
-    assert (arguments["batch"], arguments["validation"]) == (512, 0.05)
+    assert (arguments["batch"], arguments["validation"], arguments["refit"]) == (512, 0.05, False)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "documents", "given", "usual"),
+    [
+        ("unidec", 10_000, {}, {}),
+        ("unidec", 8_000, {}, {"epochs": 12, "validation": 0.062, "refit": True}),
+        ("unidec", 8_000, {"epochs": "auto"}, {"epochs": 12, "validation": 0.062, "refit": False}),
+        ("unidec", 1_000, {}, {"batch": 250, "epochs": 12, "validation": 0.2, "refit": True}),
+        ("unidec", 100, {}, {"batch": 32, "epochs": 12, "validation": 0.0}),
+        ("ngame", 4_096, {}, {}),
+        ("ngame", 1_000, {}, {"batch": 125}),
+        ("ngame", 499, {}, {"batch": 62, "validation": 0.0}),
+        ("dpr", 100, {}, {"batch": 16}),
+        ("depsl", 4_000, {}, {"batch": 500}),
+    ],
+)
+def test_defaults_of_few_documents(recipe, documents, given, usual):
+    assert options_class(recipes.RECIPES[recipe]).for_size(documents, given) == usual
+
+
+def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_path):
+    rows = of_rows(PRODUCTS)
+    for name, preset in (("usual", None), ("paper", "paper")):
+        console = Console(file=StringIO(), width=200)
+        run = Run(tmp_path / name, Log(tmp_path / name / LOG, console))
+        recipes.unidec(rows, out=run, encoder="bag", epochs=1, device="cpu", preset=preset)
+        said = (
+            "6 training documents are few: validation=0.0, batch=32 (docs/guides/choosing.md)"
+            in console.file.getvalue()
+        )
+        assert said == (preset is None)

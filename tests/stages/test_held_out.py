@@ -92,7 +92,7 @@ def test_a_memory_that_is_dropped_or_not_tried_is_said_with_the_figures(tmp_path
 def test_a_recipe_fuses_by_what_is_preferred() -> None:
     """Training is the same, and the fusion is that which is learned with the preference."""
     data = planted(0, documents=400, test_documents=16, labels=64).dataset
-    small = {"width": 8, "epochs": 1, "validation": 0.2, "device": "cpu"}
+    small = {"width": 8, "epochs": 1, "validation": 0.2, "refit": False, "device": "cpu"}
     plain = recipes.unidec(data, **small)
     (rest, held_out), differs = hold_out(data, 0.2, 0), []
     for prefer in ("tail", "coverage"):

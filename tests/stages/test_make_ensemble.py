@@ -13,7 +13,7 @@ from longtail.metrics.ranking import metrics_of
 from longtail.stages.make_ensemble import ensemble
 
 KINDS = 12  # of labels that a title tells, and of those that a content tells
-OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "device": "cpu"}
+OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "refit": False, "device": "cpu"}
 
 
 def two_columns(documents, seed):
@@ -86,7 +86,7 @@ def test_runs_that_held_out_other_documents_are_refused(data, runs, tmp_path, op
 
 
 def test_a_run_that_holds_nothing_out_is_refused(data, tmp_path):
-    few = {name: value for name, value in OPTIONS.items() if name != "validation"} | {"epochs": 1}
+    few = {name: value for name, value in OPTIONS.items() if name not in ("validation", "refit")} | {"epochs": 1}
     recipes.dpr(data, out=tmp_path / "one", **few)
     with pytest.raises(
         LongtailError, match=r"one: expected a model that has learned a fusion .* found one that ranks by encoder"
