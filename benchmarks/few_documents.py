@@ -1,0 +1,38 @@
+"""A smaller data set: some training documents of one, drawn at random, with the labels that these have.
+
+    python benchmarks/few_documents.py DATA --rows 1000 --out FEW
+
+Test documents keep those of their labels that are left, and go where none is. Graphs and filters are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from longtail.data.dataset import Dataset
+
+
+def main() -> None:
+    """Write the data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    dataset = Dataset.read(given.data)
+    train, test = dataset.train, dataset.test
+    assert test is not None, "expected a test split"
+    train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: given.rows]))
+    used = np.unique(train.targets.indices)
+    some = np.flatnonzero(np.diff(test.targets[:, used].indptr))
+    splits = (replace(split, targets=split.targets[:, used], filtered=None) for split in (train, test.take(some)))
+    few, asked = splits
+    replace(dataset, train=few, test=asked, labels=dataset.labels.take(used), graphs={}).write(given.out)
+
+
+if __name__ == "__main__":
+    main()
