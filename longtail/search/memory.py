@@ -122,7 +122,7 @@ class Memory:
         """Of further documents, too: (n, W) unit rows, with (n, L') labels, where L' - L are new."""
         vectors = np.concatenate([self.keys.vectors, keys])
         both = stacked([widened(self.labels, labels.shape[1]), labels])
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=both)
+        return replace(self, keys=Keys(vectors, self.keys.device), labels=both).merged()
 
     def by_label(self) -> list[FloatArray]:
         """The (e, W) vectors of the documents of each label."""

@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     planted(0, documents=300, test_documents=60, labels=60).dataset.write(folder / "data")
     dataset = Dataset.read(folder / "data")
-    recipes.unidec(dataset, out=folder / "unidec", **QUICK)
+    recipes.unidec(dataset, out=folder / "unidec", refit=False, **QUICK)
     recipes.ngame(dataset, out=folder / "ngame", classifier_epochs=2, fields=("title", "content"), **QUICK)
     ensemble(dataset, folder / "unidec", folder / "ngame", out=folder / "both", device="cpu")
     return folder
