@@ -222,6 +222,8 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
         return model
     weights = None if model.memory is None else model.memory.weights
     del model
+    if run.plan is None:
+        run.log.say("once more, on all documents")
     model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), {})
     if fusion is None:
         return model
