@@ -10,7 +10,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
-from longtail.search.fusion import features_of
+from longtail.search.fusion import extended, features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
@@ -111,7 +111,8 @@ def at_most(k: int | None, threshold: float | None) -> int:
 def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration | None:
     """Learn the probabilities of a score kind on documents that it was not trained on.
 
-    Logistic regression on the pairs of documents and labels, and isotonic regression on its logits if that has the
+    Logistic regression on the pairs of documents and labels (of labels that have training points, where no other one is
+    true: the others are as probable as the rarest of these), and isotonic regression on its logits if that has the
     lower log loss in two-fold cross-fitting.
 
     Args:
@@ -122,7 +123,7 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     Returns:
         None where there is nothing to learn from: a half of the documents has no label that was found, or no other.
     """
-    pairs = _Pairs.of(top.first(DEPTH), truth, frequency)
+    pairs = _Pairs.of(top.first(DEPTH), truth, frequency).informative()
     halves = pairs.fold(0), pairs.fold(1)
     if not all(half.truth.any() and not half.truth.all() for half in halves):
         return None
@@ -163,6 +164,11 @@ class _Pairs(NamedTuple):
         documents = there.nonzero()[0]
         labels, best = top.ids[there], top.scores[documents, 0]
         return cls(documents, top.scores[there], best, frequency[labels], holds(truth, top.ids)[there])
+
+    def informative(self) -> _Pairs:
+        """Those that the truth says something about: without new labels, where not one of these is true."""
+        new = self.frequency == 0
+        return self if (new & self.truth).any() else _Pairs(*(values[~new] for values in self))
 
     def fold(self, i: int) -> _Pairs:
         """Those of every second document, from document ``i`` on."""
@@ -209,7 +215,7 @@ def _weights(pairs: _Pairs) -> Float64Array:
 
     best: Float64Array = minimize(loss, np.zeros(9), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x / spread
     best[constant] -= best @ means
-    return best.reshape(3, 3)
+    return extended(best.reshape(3, 3), pairs.frequency, pairs.truth)
 
 
 def _curve(logits: Float64Array, truth: BoolArray) -> tuple[Float64Array, Float64Array]:

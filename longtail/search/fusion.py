@@ -54,6 +54,18 @@ class Candidates:
         """Every second document, from document ``i`` on."""
         return Candidates(self.ids[i::2], self.scores[:, i::2], self.truth[i::2])
 
+    def informative(self, frequency: IntArray) -> Candidates:
+        """Those that the truth says something about: without new labels, where not one of these is true.
+
+        Documents that were drawn from the training data seldom have a label that no other document has, or never. To
+        learn from that how new labels rank would be to learn that they are never right.
+
+        Args:
+            frequency: (L,) int64 training points of each label; new labels have none.
+        """
+        new = (self.ids >= 0) & (frequency[self.ids] == 0)
+        return self if (new & self.truth).any() else replace(self, ids=np.where(new, -1, self.ids))
+
     def beside(self, scores: FloatArray) -> Candidates:
         """The same candidates with the (n, C) scores of one more scorer."""
         return Candidates(self.ids, np.concatenate([self.scores, scores[None]]), self.truth)
@@ -128,12 +140,14 @@ def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Arra
     the hits among the first 1, 3 and 5, divided by what is possible: PSP, where the worth is the inverse propensity.
     Then the mix is the best in cross-validation of those learned with the worth, its square root, and without.
 
+    Where no document has a true label without training points, labels without them weigh as the rarest true one does.
+
     Args:
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
     """
-    count = len(candidates.scores)
+    count, candidates = len(candidates.scores), candidates.informative(frequency)
     parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
     if not _can_learn(candidates):
         return parts[0]
@@ -154,6 +168,7 @@ def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Arra
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
     """
+    candidates = candidates.informative(frequency)
     if not _can_learn(candidates):
         return None
     without = replace(candidates, scores=candidates.scores[:-1])
@@ -201,6 +216,20 @@ def features_of(frequency: IntArray) -> Float64Array:
     return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
 
 
+def extended(weights: Float64Array, learned_on: IntArray, right: BoolArray) -> Float64Array:
+    """The same weights, with those of new labels, if none was learned on: they weigh as the rarest that was right.
+
+    Args:
+        weights: (W, 3) over `features_of`.
+        learned_on: (E,) training points of the labels that the weights were learned on.
+        right: (E,) bool, whether they were true.
+    """
+    if (learned_on == 0).any():
+        return weights
+    as_rarest = weights[:, 1] * np.log1p(learned_on[right].min())
+    return np.stack([weights[:, 0], weights[:, 1], as_rarest], axis=1)
+
+
 def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Fusion:
     """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
@@ -240,7 +269,8 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
     start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
     options = {"gtol": 1e-6, "initial_trust_radius": 10.0}
     best = minimize(loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options=options)
-    return Fusion(best.x.reshape(-1, 3), frequency)
+    learned = extended(best.x.reshape(-1, 3), frequency[candidates.ids[found]], candidates.truth[found])
+    return Fusion(learned, frequency)
 
 
 def _gain(scores: FloatArray, candidates: Candidates, worth: Float64Array | None) -> float:

@@ -94,6 +94,20 @@ def test_a_higher_score_is_never_less_probable(chances) -> None:
         assert 0 <= row.min() < row.max() <= 1
 
 
+def test_new_labels_are_as_probable_as_the_rarest_where_none_of_them_was_right() -> None:
+    """Held-out documents that have no new label do not say that new labels are always wrong."""
+    top, truth, _ = simulated(lambda scores, _: logistic(3 * scores - 2 * scores[:, :1] - 1), 2000, 0)
+    truth = csr_of_lists(
+        [[label for label in row if FREQUENCY[label]] for row in np.split(truth.indices, truth.indptr[1:-1])], L
+    )
+    found = learn_calibration(top, truth, FREQUENCY)
+    assert found is not None
+    scores, best = np.array([[1.0, 0.5]], np.float32), np.array([1.5], np.float32)
+    new, rarest = (found(scores, best, np.full((1, 2), f)) for f in (0, 1))
+    np.testing.assert_allclose(new, rarest, atol=1e-6)
+    np.testing.assert_allclose(new, logistic(np.array([[3 - 3 - 1, 1.5 - 3 - 1]])), atol=0.02)
+
+
 def test_probabilities_by_hand() -> None:
     """a = 1 + ln(1 + f), b = -1, c = -2 where f = 0; a below 0 is 0."""
     calibration = Calibration(np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]]), NONE, NONE, np.zeros((3, 0)))

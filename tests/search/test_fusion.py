@@ -177,6 +177,30 @@ def test_the_weights_follow_the_frequency_of_a_label() -> None:
     assert precision(learned(others), others) > 1.1 * max(precision(mix, others) for mix in mixes)
 
 
+def test_new_labels_weigh_as_the_rarest_where_none_of_them_was_right() -> None:
+    """Nothing is said about them by documents that have no new label: they are not learned to be always wrong."""
+    candidates, frequency = simulated(0, (3, 3), (1, 1), n=800)
+    new = frequency[candidates.ids] == 0
+    truth = candidates.truth & ~new
+    fusion = learn_fusion(Candidates(candidates.ids, candidates.scores, truth), frequency)
+    weights = fusion.label_weights()
+    rarest = frequency == frequency[candidates.ids[truth]].min()
+    np.testing.assert_array_equal(weights[:, frequency == 0], np.repeat(weights[:, rarest][:, :1], 30, axis=1))
+    without = Candidates(np.where(new, -1, candidates.ids), candidates.scores, truth)
+    np.testing.assert_array_equal(fusion.weights, learn_fusion(without, frequency).weights)
+    others, _ = simulated(1, (3, 3), (1, 1), n=800)
+    found = candidates_found(fusion, others)
+    assert found[frequency == 0].mean() == pytest.approx(found[frequency > 0].mean(), abs=0.1)
+
+
+def candidates_found(fusion: Fusion, candidates: Candidates) -> Float64Array:
+    """(L,) the share of each label's true documents that rank it among their first three."""
+    top = rank(candidates.ids, fusion(candidates), 3).ids
+    hits = (candidates.ids[:, :, None] == top[:, None, :]).any(2)
+    true, L = candidates.truth, len(fusion.frequency)
+    return np.bincount(candidates.ids[true], hits[true], L) / np.bincount(candidates.ids[true], minlength=L)
+
+
 def test_what_is_learned_has_the_least_cross_entropy() -> None:
     """Document by document, where some have no true candidate, and some fewer candidates than others."""
     candidates, frequency = simulated(0, (2, 1), (1, 2))
