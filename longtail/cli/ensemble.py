@@ -11,7 +11,7 @@ from rich.console import Console
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.data.dataset import Dataset
 from longtail.stages.make_ensemble import ensemble as make
-from longtail.train.log import Log
+from longtail.train.log import LOG, Log
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
@@ -28,6 +28,6 @@ def ensemble(
     The two stay as they are and are copied into the new run, which is evaluated, asked and served like any other.
     """
     dataset = Dataset.read(data_of(first, settings_of(first), data))
-    run = Run(out, Log(out / "metrics.jsonl", Console()))
+    run = Run(out, Log(out / LOG, Console()))
     say_done(run, make(dataset, first, second, out=run, device=device))
     run.log.say(f"Next: longtail evaluate {out}")

@@ -14,7 +14,7 @@ from longtail.topk import BoolArray, IntArray
 
 
 class Lessons(NamedTuple):
-    """What a model has learned of labels that no training document had.
+    """What a model was taught after its training, of labels that no training document had.
 
     Attributes:
         trained: (L,) which labels a training document had.
@@ -28,7 +28,7 @@ class Lessons(NamedTuple):
 
     @classmethod
     def none(cls, targets: CSR) -> Lessons:
-        """Those of a model that was trained on documents with (N, L) targets."""
+        """Nothing yet, of a model that was trained on documents with (N, L) targets."""
         L = targets.shape[1]
         trained = np.bincount(targets.indices, minlength=L) > 0
         return cls(trained, Texts.of([]), CSR((0, L), dtype=np.float32))
@@ -60,10 +60,10 @@ def taught(model: Bundle, labels: Texts, documents: Texts, targets: CSR, lessons
         labels: L' - L new ones, with uids.
         documents: n texts.
         targets: (n, L') CSR of ones.
-        lessons: that it has had.
+        lessons: what it was taught before.
 
     Returns:
-        The model, and the lessons that it has had now.
+        The model, and what it has been taught by now.
     """
     before, after = len(model.labels), targets.shape[1]
     lessons = lessons.and_of(documents, targets)

@@ -68,12 +68,10 @@ class Options(PickOptions, FusionOptions, GraphOptions):
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """Few documents: twice the passes, and more of them held out, which a second run has back."""
-        settings, share = (
-            super().for_size(documents, given),
-            min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3)),
-        )
+        settings = super().for_size(documents, given)
         if documents >= _MANY:
             return settings
+        share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
         if "batch" in settings:
             settings["batch"] = min(cls.batch, 2 * settings["batch"])

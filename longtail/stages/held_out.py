@@ -43,7 +43,8 @@ class FusionOptions(RunOptions):
 
     validation: float = option(
         0.05,
-        "share of the training documents, 5,000 at most, held out to learn the fusion; others where there are few",
+        "share of the training documents, 5,000 at most, held out to learn the fusion; of few documents the default is "
+        "another, see docs/guides/choosing.md",
         within=BELOW_ONE,
     )
     prefer: str = option(
