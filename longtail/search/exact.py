@@ -57,7 +57,7 @@ class Exact:
         on_cpu = self.device.type == "cpu"
         self.query_block = query_block or (512 if on_cpu else 2048)
         self.label_block = label_block or (32768 if on_cpu else 65536)
-        self.table = _finite("label vectors", table, self.device)
+        self.table = finite("label vectors", table, self.device)
         self._prefilter: Int8Prefilter | None = None
 
     @torch.no_grad()
@@ -73,7 +73,7 @@ class Exact:
             BadInput: the width is not the table's, the shape of ``exclude`` is not (Q, L), a query holds NaN or
                 infinity, or k is below 1.
         """
-        vectors = _finite("queries", queries, self.device)
+        vectors = finite("queries", queries, self.device)
         check_search(vectors.shape, self.table.shape, k, exclude)
         # Where very many labels may be best, as for a query of zeros, tiles are the faster way for a few queries too.
         if exclude is None and 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k)) <= LARGE:
@@ -106,7 +106,7 @@ def exact_over(rows: Rows, labels: int, _queries: FloatArray) -> Exact:
     return Exact(rows(np.arange(labels)))
 
 
-def _finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:
+def finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:
     """(n, D) float32 vectors on a device, where possible without a copy, once checked."""
     array = np.require(vectors, np.float32, "C")
     if array.ndim != 2:

@@ -187,6 +187,7 @@ class _Learning:
         vectors: (n, W) of the documents.
         frequency: (L,) training points of each label.
         tops: the labels that searches have found: first those of the scorers.
+        last: of each score kind, what its last search has found.
     """
 
     model: Model
@@ -194,13 +195,15 @@ class _Learning:
     vectors: FloatArray
     frequency: IntArray
     tops: list[TopK] = field(default_factory=list)
+    last: dict[str, TopK] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tops += [self.found(self.model, scorer.name, _CANDIDATES) for scorer in self.model.mixed]
+        self.tops += [self.found(self.model, scorer.name) for scorer in self.model.mixed]
 
-    def found(self, model: Model, kind: str, k: int) -> TopK:
+    def found(self, model: Model, kind: str) -> TopK:
         """What a score kind finds for the documents."""
-        return model.search(self.vectors, k, kind=kind, exclude=self.held_out.filtered)
+        self.last[kind] = model.search(self.vectors, _CANDIDATES, kind=kind, exclude=self.held_out.filtered)
+        return self.last[kind]
 
     def until_settled(self, learn: Callable[[Candidates, IntArray], AnyModel]) -> AnyModel:
         """The model that is learned on what it finds itself, and what was found before."""
@@ -209,13 +212,14 @@ class _Learning:
         while True:
             candidates = Candidates.of(self.tops, queries, tables, self.held_out.targets)
             learned = learn(candidates, self.frequency)
-            self.tops.append(self.found(learned, learned.kinds[-1], _CANDIDATES))
+            self.tops.append(self.found(learned, learned.kinds[-1]))
             if candidates.coverage(self.tops[-1].ids[:, :5]) >= 0.99:
                 return learned
 
     def calibrated(self, model: Model, kind: str) -> Calibration | None:
         """How probable the scores of a kind are."""
-        return learn_calibration(self.found(model, kind, DEPTH), self.held_out.targets, self.frequency)
+        top = self.last[kind] if kind in self.last else self.found(model, kind)
+        return learn_calibration(top.first(DEPTH), self.held_out.targets, self.frequency)
 
 
 def _remembering(

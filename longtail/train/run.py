@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.devices import choose_device
 from longtail.modules.encoders.base import Encoder, embed
+from longtail.search.cells import near, pays, products
 from longtail.search.exact import Exact
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
@@ -236,7 +238,9 @@ class Run:
         )
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
-        """The k labels with the largest inner product with each query.
+        """The k labels with the largest inner product with each query; most of them, where exact search takes long.
+
+        How many of them were found, of a sample, is said in the log then (`longtail.search.cells`).
 
         Args:
             what: what they are for, in the plan.
@@ -245,9 +249,17 @@ class Run:
             k: labels of a query.
             exclude: (Q, L) pairs that are not found.
         """
-        if self.plan is None:
+        long = pays(len(queries), len(labels), self.device)
+        if self.plan is None and not long:
             return Exact(labels, device=self.device).search(queries, k, exclude=exclude)
-        self.plan.add(what, self._seconds_of_search(len(queries), *labels.shape), held=labels.nbytes + queries.nbytes)
+        if self.plan is None:
+            draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
+            top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
+            self.log.note(search=what, **looked._asdict())
+            self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
+            return top
+        searched = products(len(queries), len(labels)) / len(labels) if long else len(queries)
+        self.plan.add(what, self._seconds_of_search(searched, *labels.shape), held=labels.nbytes + queries.nbytes)
         shape = (len(queries), k)
         return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))
 
@@ -264,10 +276,10 @@ class Run:
         assert self.plan is not None
         self.plan.add(what, self._seconds_of_search(queries, labels, width), held=held)
 
-    def _seconds_of_search(self, queries: int, labels: int, width: int) -> float:
+    def _seconds_of_search(self, queries: float, labels: int, width: int) -> float:
         """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
         assert self.plan is not None
-        q, n = min(queries, _SAMPLE), min(labels, 32 * _SAMPLE)
+        q, n = min(math.ceil(queries), _SAMPLE), min(labels, 32 * _SAMPLE)
         if not q * n:
             return 0.0
 

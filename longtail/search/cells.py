@@ -1,0 +1,227 @@
+"""Search of very many queries at once: labels lie in cells of near ones, and a query looks into the nearest cells.
+
+Exact search makes Q L products. Here a query is compared with the C centres and with the labels of P cells, C + P L / C
+products in place of L, and queries that look into the same cell are compared with its labels by one matrix product. It
+is the inverted file of Jegou et al. (2011), with a whole batch in place of one query. Cells are spherical k-means of
+the labels; P is chosen on some of the queries, of which exact search says what they should find.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from longtail.data.sparse import CSR
+from longtail.search.exact import Exact, finite
+from longtail.topk import FloatArray, IntArray, TopK, rank
+
+RECALL = 0.9  # of the labels that exact search finds
+_MANY = {"cpu": 10**10}  # pairs of a query and a label, of which more take exact search minutes
+_MANY_ELSEWHERE = 10**13
+_SAMPLE = 256  # queries that say how many cells are to be looked into
+_PER_ROOT = 4  # cells are so many times the root of the labels
+_LEARNED_FROM = 32  # labels a cell, of which the centres are learned
+_ROUNDS = 6  # of k-means
+_MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
+_ROWS = 8192  # compared with all centres at once
+_HELD = 2**25  # scores of a block of queries
+
+
+class Looked(NamedTuple):
+    """How a search was made.
+
+    Attributes:
+        cells: C.
+        probes: P, cells that each query looked into.
+        recall: share of what exact search finds for a sample of the queries, in [0, 1], that lies in those cells.
+        share: of the Q L products of exact search that were made.
+    """
+
+    cells: int
+    probes: int
+    recall: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """Labels in cells.
+
+    Attributes:
+        table: (L, D) their vectors.
+        centres: (C, D) unit vectors.
+        order: (L,) the labels, cell by cell, ascending in each.
+        starts: (C + 1,) where each cell begins in it.
+    """
+
+    table: Tensor
+    centres: Tensor
+    order: Tensor
+    starts: IntArray
+
+    @classmethod
+    def of(cls, table: Tensor, generator: np.random.Generator) -> Cells:
+        """Put labels into cells.
+
+        Args:
+            table: (L, D) their vectors, of any length, L at least 1.
+            generator: draws the first centres, and the labels that centres are learned from.
+        """
+        count = cells_of(len(table))
+        some = torch.from_numpy(np.sort(generator.permutation(len(table))[: _LEARNED_FROM * count])).to(table.device)
+        units = torch.nn.functional.normalize(table[some])
+        centres = units[torch.from_numpy(generator.permutation(len(units))[:count]).to(table.device)].clone()
+        for _ in range(_ROUNDS):
+            sums = torch.zeros_like(centres).index_add_(0, _nearest(units, centres), units)
+            centres = torch.where(sums.any(1, keepdim=True), torch.nn.functional.normalize(sums), centres)
+        cell = _nearest(table, centres)
+        starts = np.concatenate([[0], np.cumsum(torch.bincount(cell, minlength=count).cpu().numpy())])
+        return cls(table, centres, cell.argsort(stable=True), starts)
+
+    def probes_for(self, queries: Tensor, found: IntArray, recall: float) -> tuple[int, float]:
+        """The least number of cells that hold a share of what some queries are to find, and the share that they hold.
+
+        Args:
+            queries: (q, D).
+            found: (q, k) labels, -1 for none.
+            recall: the share, in [0, 1].
+        """
+        ranking = (queries @ self.centres.T).argsort(dim=1, descending=True, stable=True)
+        place = torch.empty_like(ranking).scatter_(1, ranking, torch.arange(len(self.centres)).expand_as(ranking))
+        cell = np.empty(len(self.table), np.int64)
+        cell[self.order.cpu().numpy()] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
+        places = np.take_along_axis(place.cpu().numpy(), cell[found], axis=1)[found >= 0]  # cells before a label's
+        if not len(places):
+            return 1, 1.0
+        probes = 1 + int(np.sort(places)[int(np.ceil(recall * len(places))) - 1])
+        return probes, float((places < probes).mean())
+
+    def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
+        found = []
+        size = max(1, min(_ROWS, _HELD * len(self.centres) // (probes * len(self.table))))
+        for at in range(0, max(1, len(queries)), size):
+            rows = slice(at, at + size)
+            found.append(self._block(queries[rows], k, probes, None if exclude is None else exclude[rows]))
+        return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
+
+    def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
+        """The same for queries whose scores are all held at once, those of a query's cells one after the other."""
+        near = (queries @ self.centres.T).topk(probes).indices  # (q, P)
+        starts = torch.from_numpy(self.starts).to(near.device)
+        sizes = starts.diff()[near]
+        ends = sizes.cumsum(1)
+        scores = torch.full((len(queries), max(k, int(ends.max()) if len(queries) else 0)), -torch.inf)
+        begins = (ends - sizes + torch.arange(len(queries))[:, None] * scores.shape[1]).flatten()  # of a pair's scores
+        cell, pairs = near.flatten().sort(stable=True)
+        bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1)).tolist()
+        hidden = None if exclude is None else _Hidden(exclude, self.order)
+        for one in torch.unique(cell).tolist():
+            some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
+            tile = queries[some // probes] @ self.table[self.order[places]].T
+            if hidden is not None:
+                hidden.hide(tile, some // probes, places)
+            scores.view(-1)[begins[some, None] + torch.arange(tile.shape[1])] = tile
+        top = scores.topk(k)
+        which = torch.searchsorted(ends, top.indices, right=True).clamp_(max=probes - 1)  # of a query's cells
+        place = starts[near.gather(1, which)] + top.indices - (ends - sizes).gather(1, which)
+        ids = self.order[place.clamp_(max=len(self.order) - 1)].masked_fill_(top.values.isneginf(), -1)
+        return rank(ids.cpu().numpy(), top.values.cpu().numpy(), k)
+
+
+class _Hidden:
+    """Pairs that are not to be found, by the place of their label.
+
+    Args:
+        exclude: (q, L) pairs.
+        order: (L,) the labels by place.
+    """
+
+    def __init__(self, exclude: CSR, order: Tensor) -> None:
+        place = np.empty(len(order), np.int64)
+        place[order.cpu().numpy()] = np.arange(len(order))
+        moved = CSR((np.ones(exclude.nnz, bool), place[exclude.indices], exclude.indptr), shape=exclude.shape).tocsc()
+        self._starts, self._rows = moved.indptr, torch.from_numpy(moved.indices.astype(np.int64)).to(order.device)
+        self._at = torch.full((int(exclude.shape[0]),), -1, device=order.device)
+
+    def hide(self, scores: Tensor, rows: Tensor, places: slice) -> None:
+        """Make the scores of those pairs -inf, in place.
+
+        Args:
+            scores: (n, m) of n queries and m labels.
+            rows: (n,) which queries.
+            places: of the labels.
+        """
+        bounds = self._starts[places.start : places.stop + 1]
+        hidden = self._rows[bounds[0] : bounds[-1]]
+        column = torch.from_numpy(np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))).to(scores.device)
+        self._at[rows] = torch.arange(len(rows), device=rows.device)
+        at = self._at[hidden]
+        scores[at[at >= 0], column[at >= 0]] = -torch.inf
+        self._at[rows] = -1
+
+
+def pays(queries: int, labels: int, device: torch.device) -> bool:
+    """Whether the search of so many queries among so many labels is long enough to look into cells only."""
+    return queries * labels > _MANY.get(device.type, _MANY_ELSEWHERE)
+
+
+def cells_of(labels: int) -> int:
+    """How many cells so many labels are put into."""
+    return max(1, min(round(_PER_ROOT * math.sqrt(labels)), labels // 2))
+
+
+def products(queries: int, labels: int) -> float:
+    """Inner products of such a search, those that put labels into cells among them, for a plan.
+
+    A twentieth of the labels is compared with each query: as much as was measured for the last epochs of `unidec`.
+    """
+    count = cells_of(labels)
+    return queries * (count + labels / 20) + count * (labels + _ROUNDS * min(labels, _LEARNED_FROM * count))
+
+
+def near(
+    table: FloatArray,
+    queries: FloatArray,
+    k: int,
+    *,
+    device: torch.device,
+    generator: np.random.Generator,
+    exclude: CSR | None = None,
+    recall: float = RECALL,
+) -> tuple[TopK, Looked]:
+    """Most of the k labels with the largest inner product with each query.
+
+    Args:
+        table: (L, D) float32, finite, L at least 1.
+        queries: (Q, D) float32, finite.
+        k: labels of a query; where fewer are found, the rest is padded with -1 and -inf.
+        device: where the products are computed.
+        generator: draws what cells are learned from, and the queries that say how many are looked into.
+        exclude: (Q, L) pairs that are never found.
+        recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
+
+    Returns:
+        What is found, and how.
+    """
+    exact, asked = Exact(table, device=device), finite("queries", queries, device)
+    cells = Cells.of(exact.table, generator)
+    rows = np.sort(generator.permutation(len(queries))[:_SAMPLE])
+    truth = exact.search(queries[rows], k, exclude=None if exclude is None else exclude[rows])
+    probes, reached = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
+    count = len(cells.centres)
+    looked = Looked(count, probes, reached, count / len(table) + probes / count)
+    if looked.share > _MOST:
+        return exact.search(queries, k, exclude=exclude), Looked(count, count, 1.0, 1.0)
+    return cells.search(asked, k, probes, exclude=exclude), looked
+
+
+def _nearest(vectors: Tensor, centres: Tensor) -> Tensor:
+    """(n,) the centre with the largest inner product with each vector."""
+    blocks = range(0, max(1, len(vectors)), _ROWS)
+    return torch.cat([(vectors[at : at + _ROWS] @ centres.T).argmax(1) for at in blocks])

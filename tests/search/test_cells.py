@@ -1,0 +1,121 @@
+"""Search in cells: exact where all are looked into, the recall that is asked for, and less work."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from longtail.data.sparse import CSR, csr_of_lists
+from longtail.search import cells as module
+from longtail.search.cells import Cells, near, pays
+from longtail.search.exact import Exact
+from longtail.topk import FloatArray
+from longtail.train.run import Run
+
+CPU = torch.device("cpu")
+K = 7
+
+
+def grouped(L: int, Q: int, D: int = 16, seed: int = 0) -> tuple[FloatArray, FloatArray]:
+    """Labels in planted groups of some 20, of different lengths, and queries that are near to one."""
+    draws = np.random.default_rng(seed)
+    middles = draws.standard_normal((max(1, L // 20), D))
+    table = middles[draws.integers(len(middles), size=L)] + 0.4 * draws.standard_normal((L, D))
+    queries = table[draws.integers(L, size=Q)] + 0.4 * draws.standard_normal((Q, D))
+    return table.astype(np.float32), queries.astype(np.float32)
+
+
+def hidden(Q: int, L: int, seed: int = 1) -> CSR:
+    draws = np.random.default_rng(seed)
+    return csr_of_lists([np.unique(draws.integers(L, size=count)) for count in draws.integers(0, 30, size=Q)], L)
+
+
+@pytest.mark.parametrize("exclude", [None, hidden(50, 400)])
+def test_all_cells_are_exact_search(exclude: CSR | None) -> None:
+    table, queries = grouped(400, 50)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    found = cells.search(torch.from_numpy(queries), K, len(cells.centres), exclude=exclude)
+    exact = Exact(table).search(queries, K, exclude=exclude)
+    np.testing.assert_array_equal(found.ids, exact.ids)
+    np.testing.assert_allclose(found.scores, exact.scores, rtol=1e-5)
+
+
+def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ROWS", 16)  # blocks of queries
+    table, queries = grouped(300, 40)
+    exclude = hidden(40, 300)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    found = cells.search(torch.from_numpy(queries), K, 3, exclude=exclude)
+    for i, query in enumerate(queries):
+        nearest = np.argsort(-(cells.centres.numpy() @ query))[:3]
+        labels = {label for c in nearest for label in cells.order[cells.starts[c] : cells.starts[c + 1]].tolist()}
+        labels -= set(exclude[[i]].indices.tolist())
+        best = sorted(labels, key=lambda label: -float(table[label] @ query))[:K]
+        assert found.ids[i].tolist() == best + [-1] * (K - len(best))
+        assert np.isneginf(found.scores[i][found.ids[i] < 0]).all()
+
+
+def test_each_label_is_in_the_cell_of_its_nearest_centre() -> None:
+    table, _ = grouped(500, 1)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    assert sorted(cells.order.tolist()) == list(range(500))
+    for c in range(len(cells.centres)):
+        members = cells.order[cells.starts[c] : cells.starts[c + 1]].numpy()
+        assert (np.diff(members) > 0).all()
+        assert ((table[members] @ cells.centres.numpy().T).argmax(1) == c).all()
+
+
+@pytest.mark.parametrize("recall", [0.5, 0.9, 0.99])
+def test_the_recall_that_is_asked_for_is_found_with_a_part_of_the_products(recall: float) -> None:
+    table, queries = grouped(8000, 3000)
+    exclude = hidden(3000, 8000)
+    found, looked = near(
+        table, queries, K, device=CPU, generator=np.random.default_rng(0), exclude=exclude, recall=recall
+    )
+    truth = Exact(table).search(queries, K, exclude=exclude)
+    reached = (found.ids[:, :, None] == truth.ids[:, None, :]).any(1).mean()
+    assert recall - 0.03 < reached
+    assert looked.recall >= recall
+    assert looked.recall == pytest.approx(reached, abs=0.03)
+    assert looked.share < 0.25
+    least = Cells.of(torch.from_numpy(table), np.random.default_rng(0)).search(torch.from_numpy(queries), K, 1)
+    assert recall < 0.9 or (least.ids[:, :, None] == truth.ids[:, None, :]).any(1).mean() < recall, "one is too few"
+
+
+def test_labels_without_groups_are_searched_exactly() -> None:
+    """Where half of all cells are to be looked into, cells are no gain."""
+    draws = np.random.default_rng(0)
+    table, queries = (draws.standard_normal((n, 64)).astype(np.float32) for n in (600, 40))
+    found, looked = near(table, queries, K, device=CPU, generator=draws, recall=0.99)
+    assert looked.share == looked.recall == 1
+    np.testing.assert_array_equal(found.ids, Exact(table).search(queries, K).ids)
+
+
+def test_few_labels_and_few_queries() -> None:
+    table, queries = grouped(3, 5)
+    found, _ = near(table, queries, K, device=CPU, generator=np.random.default_rng(0))
+    assert (found.ids[:, 3:] == -1).all()
+    none, looked = near(table, queries[:0], K, device=CPU, generator=np.random.default_rng(0))
+    assert none.ids.shape == (0, K)
+    assert looked.recall == 1
+
+
+def test_a_run_looks_into_cells_where_exact_search_takes_long(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    table, queries = grouped(2000, 500)
+    exact = Exact(table).search(queries, K)
+    run = Run(tmp_path)
+    np.testing.assert_array_equal(run.search("hard negatives", table, queries, K).ids, exact.ids)
+    monkeypatch.setattr(module, "_MANY", {"cpu": 2000 * 500 - 1})
+    found = run.search("hard negatives", table, queries, K)
+    assert 0.8 < (found.ids[:, :, None] == exact.ids[:, None, :]).any(1).mean() < 1
+    assert '"search": "hard negatives"' in (tmp_path / "metrics.jsonl").read_text()
+    with run.planning() as plan:
+        run.search("hard negatives", table, queries, K)
+    assert plan.work["hard negatives"].seconds > 0
+
+
+def test_when_cells_pay() -> None:
+    assert not pays(67_087, 53_073, CPU), "the largest set of the benchmarks is searched exactly"
+    assert pays(175_000, 200_000, CPU)
+    assert not pays(175_000, 200_000, torch.device("cuda"))
