@@ -168,13 +168,17 @@ def split(
     rows: Annotated[int | None, typer.Option(help="Documents to cut off.", show_default=False)] = None,
     share: Annotated[float, typer.Option(help="Or the share of the training documents.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    at_random: Annotated[
+        bool, typer.Option("--at-random", help="Cut any documents, so that some labels keep no training document.")
+    ] = False,
 ) -> None:
     """Write a data set whose test split is cut from the training documents of another.
 
     The other's own test split is left out of the new folder, so that choices are made without a look at it. The links
     that the cut documents had in graphs are kept in GRAPH_tst_X_Y.txt.gz, which only evaluate --oracle-links reads.
 
-    As far as possible, documents are cut whose labels all keep another training document.
+    As far as possible, documents are cut whose labels all keep another training document: a test of the labels that a
+    model can learn. With --at-random it is a test of what comes later, for probabilities and for unseen labels.
     """
     must_be_free(out)
     if not 0 < share < 1:
@@ -182,7 +186,7 @@ def split(
     with busy(f"cutting {folder}"):
         dataset = Dataset.read(folder)
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))
-        made, cut = with_test_split(dataset, size, seed)
+        made, cut = with_test_split(dataset, size, seed, at_random=at_random)
         graphs = dataset.graphs.items()
         made.write(out, test_links={name: graph.train[cut] for name, graph in graphs if graph.train is not None})
     _say_written(out, made)

@@ -36,27 +36,37 @@ def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
         BadInput: rows is not in [1, N).
     """
     N = int(targets.shape[0])
-    if not 1 <= rows < N:
-        raise BadInput("rows", f"cannot hold {rows} of {N} rows out", remedy=f"give a number from 1 to {N - 1}")
+    _must_leave_some(N, rows)
     lot = np.random.default_rng(seed).random(N)
     worth = np.where(np.diff(targets.indptr) == 0, 0.0, np.where(_staying(targets, lot), 1.0, 2.0))
     return np.sort(np.lexsort((lot, -worth))[:rows])
 
 
-def with_test_split(dataset: Dataset, rows: int, seed: int) -> tuple[Dataset, IntArray]:
+def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool = False) -> tuple[Dataset, IntArray]:
     """The data set with a test split that is cut from its training documents by `rows_to_hold_out`.
 
     Args:
         dataset: its own test split is left out.
         rows: of the test split, in [1, N).
         seed: of the lot.
+        at_random: cut any rows, by `rows_at_random`.
 
     Returns:
         The data set, and the rows that were cut, (rows,) int64 ascending.
+
+    Raises:
+        BadInput: rows is not in [1, N).
     """
-    cut = rows_to_hold_out(dataset.train.targets, rows, seed)
+    _must_leave_some(len(dataset.train), rows)
+    targets = dataset.train.targets
+    cut = rows_at_random(len(dataset.train), rows, seed) if at_random else rows_to_hold_out(targets, rows, seed)
     kept, held = dataset.holdout(cut)
     return replace(kept, test=held), cut
+
+
+def _must_leave_some(n: int, rows: int) -> None:
+    if not 1 <= rows < n:
+        raise BadInput("rows", f"cannot hold {rows} of {n} rows out", remedy=f"give a number from 1 to {n - 1}")
 
 
 def _staying(targets: CSR, lot: Float64Array) -> BoolArray:

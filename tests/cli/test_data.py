@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from longtail.cli.data import data_app
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.graph import Graph
-from longtail.data.holdout import rows_to_hold_out
+from longtail.data.holdout import rows_at_random, rows_to_hold_out
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings
 from longtail.errors import BadInput
@@ -152,6 +152,16 @@ def test_split_cuts_a_test_split_and_leaves_the_other_out(run: Run, folder: Path
     assert other == f"the {len(before.test)} test documents of {folder} are not in it"
     share = run("split", folder, "--out", tmp_path / "share", "--share", "0.25")
     assert f"{round(len(before.train) / 4)} test documents" in share.output
+
+
+def test_a_split_at_random_is_a_fair_sample(run: Run, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "fair"
+    assert run("split", folder, "--out", out, "--rows", 60, "--seed", 1, "--at-random").exit_code == 0
+    before, after = Dataset.read(folder), Dataset.read(out)
+    rows = rows_at_random(len(before.train), 60, 1)
+    assert list(after.test.documents.fields["title"]) == list(before.train.documents.take(rows).fields["title"])
+    message = "cannot hold 100000 of"
+    assert message in failure(run("split", folder, "--out", tmp_path / "all", "--rows", 100_000, "--at-random"))
 
 
 @pytest.mark.parametrize(
