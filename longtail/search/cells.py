@@ -24,12 +24,12 @@ RECALL = 0.9  # of the labels that exact search finds
 _MANY = {"cpu": 10**10}  # pairs of a query and a label, of which more take exact search minutes
 _MANY_ELSEWHERE = 10**13
 _SAMPLE = 256  # queries that say how many cells are to be looked into
-_PER_ROOT = 4  # cells are so many times the root of the labels
+_PER_ROOT = 2  # cells are so many times the root of the labels
 _LEARNED_FROM = 32  # labels a cell, of which the centres are learned
 _ROUNDS = 6  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
 _ROWS = 8192  # compared with all centres at once
-_HELD = 2**25  # scores of a block of queries
+_HELD = 2**24  # labels that a block of queries finds in its cells
 
 
 class Looked(NamedTuple):
@@ -103,35 +103,30 @@ class Cells:
 
     def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
-        found = []
-        size = max(1, min(_ROWS, _HELD * len(self.centres) // (probes * len(self.table))))
+        found, size = [], max(1, _HELD // (probes * k))
         for at in range(0, max(1, len(queries)), size):
             rows = slice(at, at + size)
             found.append(self._block(queries[rows], k, probes, None if exclude is None else exclude[rows]))
         return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
-        """The same for queries whose scores are all held at once, those of a query's cells one after the other."""
-        near = (queries @ self.centres.T).topk(probes).indices  # (q, P)
-        starts = torch.from_numpy(self.starts).to(near.device)
-        sizes = starts.diff()[near]
-        ends = sizes.cumsum(1)
-        scores = torch.full((len(queries), max(k, int(ends.max()) if len(queries) else 0)), -torch.inf)
-        begins = (ends - sizes + torch.arange(len(queries))[:, None] * scores.shape[1]).flatten()  # of a pair's scores
+        """The same for queries whose k best labels of each cell are held at once."""
+        near = _best(queries, self.centres, probes)  # (q, P)
         cell, pairs = near.flatten().sort(stable=True)
-        bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1)).tolist()
+        bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1, device=cell.device)).tolist()
+        scores = torch.full((len(pairs), k), -torch.inf, device=cell.device)
+        ids = torch.full(scores.shape, -1, device=cell.device)
         hidden = None if exclude is None else _Hidden(exclude, self.order)
         for one in torch.unique(cell).tolist():
             some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
-            tile = queries[some // probes] @ self.table[self.order[places]].T
+            labels = self.order[places]
+            tile = queries[some // probes] @ self.table[labels].T
             if hidden is not None:
                 hidden.hide(tile, some // probes, places)
-            scores.view(-1)[begins[some, None] + torch.arange(tile.shape[1])] = tile
-        top = scores.topk(k)
-        which = torch.searchsorted(ends, top.indices, right=True).clamp_(max=probes - 1)  # of a query's cells
-        place = starts[near.gather(1, which)] + top.indices - (ends - sizes).gather(1, which)
-        ids = self.order[place.clamp_(max=len(self.order) - 1)].masked_fill_(top.values.isneginf(), -1)
-        return rank(ids.cpu().numpy(), top.values.cpu().numpy(), k)
+            best = tile.topk(min(k, len(labels)), sorted=False)
+            scores[some, : best.values.shape[1]], ids[some, : best.values.shape[1]] = best.values, labels[best.indices]
+        top = scores.view(len(queries), -1).topk(k)
+        return rank(ids.view(len(queries), -1).gather(1, top.indices).cpu().numpy(), top.values.cpu().numpy(), k)
 
 
 class _Hidden:
@@ -179,10 +174,10 @@ def cells_of(labels: int) -> int:
 def products(queries: int, labels: int) -> float:
     """Inner products of such a search, those that put labels into cells among them, for a plan.
 
-    A twentieth of the labels is compared with each query: as much as was measured for the last epochs of `unidec`.
+    A tenth of the labels is compared with each query, as was measured for the hard negatives of `unidec` among 200,000.
     """
     count = cells_of(labels)
-    return queries * (count + labels / 20) + count * (labels + _ROUNDS * min(labels, _LEARNED_FROM * count))
+    return queries * (count + labels / 10) + count * (labels + _ROUNDS * min(labels, _LEARNED_FROM * count))
 
 
 def near(
@@ -223,5 +218,10 @@ def near(
 
 def _nearest(vectors: Tensor, centres: Tensor) -> Tensor:
     """(n,) the centre with the largest inner product with each vector."""
+    return _best(vectors, centres, 1)[:, 0]
+
+
+def _best(vectors: Tensor, centres: Tensor, count: int) -> Tensor:
+    """(n, count) the centres with the largest inner products with each vector."""
     blocks = range(0, max(1, len(vectors)), _ROWS)
-    return torch.cat([(vectors[at : at + _ROWS] @ centres.T).argmax(1) for at in blocks])
+    return torch.cat([(vectors[at : at + _ROWS] @ centres.T).topk(count).indices for at in blocks])

@@ -42,7 +42,7 @@ def test_all_cells_are_exact_search(exclude: CSR | None) -> None:
 
 
 def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_ROWS", 16)  # blocks of queries
+    monkeypatch.setattr(module, "_HELD", 16 * 3 * K)  # blocks of 16 queries
     table, queries = grouped(300, 40)
     exclude = hidden(40, 300)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
