@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,7 @@ from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
 from longtail.topk import FloatArray, IntArray
 
+AnyModel = TypeVar("AnyModel", Bundle, "Ensemble")
 _FUSION, _EARLIER = "ensemble.safetensors", "pair.safetensors"  # what it is called now, and what it was called
 
 

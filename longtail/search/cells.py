@@ -171,11 +171,13 @@ def cells_of(labels: int) -> int:
     return max(1, min(round(_PER_ROOT * math.sqrt(labels)), labels // 2))
 
 
-def products(queries: int, labels: int) -> float:
-    """Inner products of such a search, those that put labels into cells among them, for a plan.
+def products(queries: int, labels: int, device: torch.device) -> float:
+    """Inner products of a search by `near`, those that put labels into cells among them, for a plan.
 
     A tenth of the labels is compared with each query, as was measured for the hard negatives of `unidec` among 200,000.
     """
+    if not pays(queries, labels, device):
+        return queries * labels
     count = cells_of(labels)
     return queries * (count + labels / 10) + count * (labels + _ROUNDS * min(labels, _LEARNED_FROM * count))
 
@@ -189,8 +191,8 @@ def near(
     generator: np.random.Generator,
     exclude: CSR | None = None,
     recall: float = RECALL,
-) -> tuple[TopK, Looked]:
-    """Most of the k labels with the largest inner product with each query.
+) -> tuple[TopK, Looked | None]:
+    """The k labels with the largest inner product with each query; most of them, where exact search takes minutes.
 
     Args:
         table: (L, D) float32, finite, L at least 1.
@@ -202,8 +204,10 @@ def near(
         recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
 
     Returns:
-        What is found, and how.
+        What is found, and how much was looked at, None for all of it.
     """
+    if not pays(len(queries), len(table), device):
+        return Exact(table, device=device).search(queries, k, exclude=exclude), None
     exact, asked = Exact(table, device=device), finite("queries", queries, device)
     cells = Cells.of(exact.table, generator)
     rows = np.sort(generator.permutation(len(queries))[:_SAMPLE])
@@ -212,7 +216,7 @@ def near(
     count = len(cells.centres)
     looked = Looked(count, probes, reached, count / len(table) + probes / count)
     if looked.share > _MOST:
-        return exact.search(queries, k, exclude=exclude), Looked(count, count, 1.0, 1.0)
+        return exact.search(queries, k, exclude=exclude), None
     return cells.search(asked, k, probes, exclude=exclude), looked
 
 

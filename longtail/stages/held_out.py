@@ -17,11 +17,12 @@ from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
+from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.memory import Keys, keys_of, most_of
-from longtail.stages.recipe import AnyModel, RunOptions
+from longtail.stages.recipe import RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
 

@@ -9,9 +9,10 @@ from typing import Any
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.locks import alone
-from longtail.model import Ensemble, load
+from longtail.model import Ensemble, Model, load
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import finish
+from longtail.stages.refit import Learned, judged, keep_judged
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
@@ -28,7 +29,8 @@ def ensemble(
 
     Both models stay as they are. A fusion of all their scores is learned as that of one run is
     (`longtail.search.fusion.learn_fusion`), on the training documents that both held out, and so is a memory, where one
-    of them was trained with it; an ensemble may be a member of another.
+    of them was trained with it; an ensemble may be a member of another. Of a run with ``refit`` it is learned with the
+    model before that, which has not seen these documents.
 
     Args:
         dataset: that both were trained on; the test split is not read.
@@ -38,7 +40,8 @@ def ensemble(
         device: cpu, cuda, or auto for a GPU where there is one.
 
     Raises:
-        BadInput: a run is of other data, has not held out the same documents for its fusion, or was given them back.
+        BadInput: a run is of other data, or has not held out the same documents for its fusion; or it was trained on
+            these, too, by an earlier version, and what it was before is not there.
     """
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
     arguments = [_arguments(Path(folder), dataset) for folder in asked.values()]
@@ -51,20 +54,37 @@ def ensemble(
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
         run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
-        one, other = (load(folder, device=device, changes=False) for folder in asked.values())
-        members = []
-        for folder, model in zip(asked.values(), (one, other), strict=True):
-            if model.fusion is None:
-                found = f"one that ranks by {' or '.join(model.kinds)}"
-                problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
-                raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
-            members.append(model.fused_by(model.fusion))  # without its memory: that of the ensemble has the same
+        (first_before, first_now), (second_before, second_now) = members = [
+            _member(Path(folder), of_run, device) for folder, of_run in zip(asked.values(), arguments, strict=True)
+        ]
         rest, held_out = hold_out(dataset, share, seed)
         run.progress.claim()
-        both = Ensemble(members[0], members[1])
+        both = Ensemble(first_before, second_before)
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
         memory = any(of_run.get("memory", True) for of_run in arguments)
-        return finish(run, fuse(run, both, held_out, rest.train, FusionOptions(memory=memory)))
+        model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
+        if any(now is not before for before, now in members):
+            keep_judged(run, model)
+            model = Learned.by(model).given_to(Ensemble(first_now, second_now), dataset.train)
+        return finish(run, model)
+
+
+def _member(folder: Path, arguments: Mapping[str, Any], device: str) -> tuple[Model, Model]:
+    """The model of a run that has not seen the documents held out, and the one that it ranks by.
+
+    Both are without their memory: that of the ensemble has the same.
+    """
+    now = load(folder, device=device, changes=False)
+    if now.fusion is None:
+        found = f"one that ranks by {' or '.join(now.kinds)}"
+        problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
+        raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
+    now = now.fused_by(now.fusion)
+    before = judged(folder, now.device)
+    if before is None and arguments.get("refit"):
+        problem = "expected the model that has not seen the documents held out, found a run of an earlier version"
+        raise BadInput(folder, problem, remedy="train it again, or with refit off")
+    return (now if before is None or before.fusion is None else before.fused_by(before.fusion)), now
 
 
 def _arguments(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
@@ -74,7 +94,4 @@ def _arguments(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
         raise BadInput(folder / "run.json", problem, remedy="give two runs of the same data, and no changes since")
     arguments: Mapping[str, Any] = settings["arguments"]
-    if arguments.get("refit"):
-        problem = "expected a run that has not seen the documents that it held out, found one with refit"
-        raise BadInput(folder / "run.json", problem, remedy="train it with refit off")
     return arguments

@@ -17,18 +17,16 @@ from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
-from longtail.metrics.propensity import label_frequency
-from longtail.model import Bundle, Ensemble
-from longtail.model.remembering import remember
+from longtail.model import Bundle
+from longtail.model.ensemble import AnyModel
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
-from longtail.search.fusion import Fusion
 from longtail.stages.preset import Preset
+from longtail.stages.refit import Learned, keep_judged
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
 from longtail.units import duration
 
 P = ParamSpec("P")
-AnyModel = TypeVar("AnyModel", Bundle, Ensemble)
 Recipe: TypeAlias = Callable[..., Bundle]
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
@@ -217,19 +215,16 @@ def _said(settings: Mapping[str, Any]) -> str:
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
     """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
-    different, fusion, calibrations = o.for_refit(), model.fusion, model.calibrations
-    if not different or (fusion is None and run.plan is None) or len(model.kinds) == 1:
+    different = o.for_refit()
+    if not different or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
-    weights = None if model.memory is None else model.memory.weights
-    del model
     if run.plan is None:
+        keep_judged(run, model)
         run.log.say("once more, on all documents")
+    learned = Learned.by(model)
+    del model
     model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), {})
-    if fusion is None:
-        return model
-    train, fusion = dataset.train, Fusion(fusion.weights, label_frequency(dataset.train.targets))
-    memory = None if weights is None else remember(model, train.documents, train.targets, weights)
-    return model.fused_by(fusion, memory).calibrated_by(calibrations)
+    return model if learned.fusion is None else learned.given_to(model, dataset.train)
 
 
 def _finished(run: Run) -> Bundle | None:

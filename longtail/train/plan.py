@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from rich.table import Table
 from torch import nn
@@ -21,10 +22,13 @@ from longtail.batches.loader import Loader
 from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
+from longtail.search.cells import products
+from longtail.search.exact import Exact
 from longtail.text.tokens import PaddedTokens
 from longtail.train.fit import Objective, seconds_a_step
 from longtail.units import duration
 
+SAMPLE = 512  # texts, queries and vectors that a plan measures with
 LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
 
 
@@ -137,6 +141,20 @@ class Plan:
         if of not in self._rates:
             self._rates[of] = measure()
         return self._rates[of]
+
+    def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
+        """The time of a search, whose products are made at the speed of a small exact one."""
+        q, n = min(queries, SAMPLE), min(labels, 32 * SAMPLE)
+        if not q * n:
+            return 0.0
+
+        def measure() -> float:
+            table = np.random.default_rng(0).standard_normal((n, width), np.float32)
+            index = Exact(table, device=device)
+            index.search(table[:1], 1)
+            return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
+
+        return products(queries, labels, device) * self.rate(("search", width, q, n), measure)
 
     def stage(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,19 +20,17 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.devices import choose_device
 from longtail.modules.encoders.base import Encoder, embed
-from longtail.search.cells import near, pays, products
-from longtail.search.exact import Exact
+from longtail.search.cells import near
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.course import Score, course_of
 from longtail.train.finite import must_be_finite
 from longtail.train.fit import Objective, fit
 from longtail.train.log import LOG, Log
-from longtail.train.plan import Plan, Reckoning, timed
+from longtail.train.plan import SAMPLE, Plan, Reckoning, timed
 from longtail.train.progress import Progress, Stateful
 
 Result = TypeVar("Result")
-_SAMPLE = 512  # texts, queries and vectors that a plan measures with
 
 
 class Run:
@@ -230,7 +227,7 @@ class Run:
 
     def _seconds_a_text(self, encoder: Encoder, table: Ragged, what: str = "encoding texts") -> float:
         assert self.plan is not None
-        some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), _SAMPLE)).astype(np.int64))
+        some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), SAMPLE)).astype(np.int64))
         count = max(1, len(some))
         return self.plan.rate(
             (self._within, what, type(encoder), encoder.width),
@@ -249,17 +246,15 @@ class Run:
             k: labels of a query.
             exclude: (Q, L) pairs that are not found.
         """
-        long = pays(len(queries), len(labels), self.device)
-        if self.plan is None and not long:
-            return Exact(labels, device=self.device).search(queries, k, exclude=exclude)
+        draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
         if self.plan is None:
-            draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
             top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
-            self.log.note(search=what, **looked._asdict())
-            self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
+            if looked is not None:
+                self.log.note(search=what, **looked._asdict())
+                self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
             return top
-        searched = products(len(queries), len(labels)) / len(labels) if long else len(queries)
-        self.plan.add(what, self._seconds_of_search(searched, *labels.shape), held=labels.nbytes + queries.nbytes)
+        seconds = self._seconds_of_search(len(queries), *labels.shape)
+        self.plan.add(what, seconds, held=labels.nbytes + queries.nbytes)
         shape = (len(queries), k)
         return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))
 
@@ -276,21 +271,9 @@ class Run:
         assert self.plan is not None
         self.plan.add(what, self._seconds_of_search(queries, labels, width), held=held)
 
-    def _seconds_of_search(self, queries: float, labels: int, width: int) -> float:
-        """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
+    def _seconds_of_search(self, queries: int, labels: int, width: int) -> float:
         assert self.plan is not None
-        q, n = min(math.ceil(queries), _SAMPLE), min(labels, 32 * _SAMPLE)
-        if not q * n:
-            return 0.0
-
-        def measure() -> float:
-            table = np.random.default_rng(0).standard_normal((n, width), np.float32)
-            index = Exact(table, device=self.device)
-            index.search(table[:1], 1)
-            return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
-
-        seconds: float = queries * labels * self.plan.rate(("search", width, q, n), measure)
-        return seconds
+        return self.plan.seconds_of_search(queries, labels, width, self.device)
 
     def clusters(self, what: str, vectors: FloatArray, size: int, generator: np.random.Generator) -> IntArray:
         """Balanced clusters (`longtail.batches.clusters.balanced_clusters`), (N,) int64.
@@ -304,7 +287,7 @@ class Run:
         if self.plan is None:
             return balanced_clusters(vectors, size, generator=generator, device=self.device)
         n, width = len(vectors), int(vectors.shape[1])
-        sample = min(n, 4 * _SAMPLE)
+        sample = min(n, 4 * SAMPLE)
 
         def measure() -> float:
             draws = np.random.default_rng(0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 
-from longtail import recipes
+from longtail import load, recipes
 from longtail.errors import BadInput
 from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
@@ -61,11 +62,20 @@ def test_what_learns_no_fusion_is_trained_once(data, tmp_path):
     assert not (tmp_path / "run" / "refit").exists()
 
 
-def test_a_run_that_has_seen_its_held_out_documents_is_no_member_of_an_ensemble(data, tmp_path):
-    for name, refit in (("first", False), ("second", True)):
+def test_an_ensemble_of_refits_learns_on_what_they_were_before(data, tmp_path):
+    for name, refit in (("plain", False), ("refit", True)):
         recipes.ngame(data, **SMALL, classifier_epochs=1, refit=refit, out=tmp_path / name)
-    with pytest.raises(BadInput, match="found one with refit"):
-        ensemble(data, tmp_path / "first", tmp_path / "second")
+    recipes.unidec(data, **SMALL, refit=True, out=tmp_path / "other")
+    before = ensemble(data, tmp_path / "plain", tmp_path / "other")
+    both = ensemble(data, tmp_path / "refit", tmp_path / "other", out=tmp_path / "both")
+    np.testing.assert_array_equal(both.fusion.weights, before.fusion.weights, "the refit was the plain run before")
+    np.testing.assert_array_equal(both.first.vectors["encoder"], load(tmp_path / "refit").vectors["encoder"])
+    assert both.fusion.frequency.sum() == data.train.targets.nnz > load(tmp_path / "plain").fusion.frequency.sum()
+    again = ensemble(data, tmp_path / "both", tmp_path / "other")
+    assert len(again.mixed) == 6
+    shutil.rmtree(tmp_path / "refit" / "held_out")
+    with pytest.raises(BadInput, match="found a run of an earlier version"):
+        ensemble(data, tmp_path / "refit", tmp_path / "other")
 
 
 def test_a_refit_that_was_stopped_goes_on(data, tmp_path, monkeypatch):

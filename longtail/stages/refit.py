@@ -1,0 +1,61 @@
+"""Documents that were held out are given back: what was learned on them, for a model that was trained on them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from longtail.data.split import Split
+from longtail.files import remove_folder
+from longtail.metrics.propensity import label_frequency
+from longtail.model import Model, open_model
+from longtail.model.calibration import Calibration
+from longtail.model.ensemble import AnyModel
+from longtail.model.remembering import remember
+from longtail.search.fusion import Fusion
+from longtail.topk import Float64Array
+from longtail.train.run import Run
+
+_JUDGED = "held_out"  # in a run folder: the model that has not seen the documents that were held out
+
+
+class Learned(NamedTuple):
+    """What a model has learned on held-out documents, for one that was trained on these, too.
+
+    Attributes:
+        fusion: (S + 1, 3) float64 weights; None where there are none.
+        memory: (S + 2, 3) float64 weights; None where no memory is kept.
+        calibrations: by score kind.
+    """
+
+    fusion: Float64Array | None
+    memory: Float64Array | None
+    calibrations: Mapping[str, Calibration]
+
+    @classmethod
+    def by(cls, model: AnyModel) -> Learned:
+        """What a model has learned."""
+        fusion = None if model.fusion is None else model.fusion.weights
+        return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
+
+    def given_to(self, model: AnyModel, train: Split) -> AnyModel:
+        """A model that was trained on all documents, ranking by these weights."""
+        assert self.fusion is not None
+        fusion = Fusion(self.fusion, label_frequency(train.targets))
+        memory = None if self.memory is None else remember(model, train.documents, train.targets, self.memory)
+        return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
+
+
+def keep_judged(run: Run, model: AnyModel) -> None:
+    """Keep a model that has not seen the documents held out beside the one that will: for an ensemble."""
+    if run.folder is not None:
+        remove_folder(run.folder / _JUDGED)
+        model.save(run.folder / _JUDGED)
+
+
+def judged(folder: Path, device: torch.device) -> Model | None:
+    """The model that `keep_judged` kept in a run folder; None where there is none."""
+    return open_model(folder / _JUDGED, device=device) if (folder / _JUDGED).is_dir() else None
