@@ -1,0 +1,101 @@
+"""Tables of the documentation, made of the figures that comparisons have kept.
+
+    longtail compare SET unidec ... --out COMPARISON
+    python benchmarks/tables.py keep COMPARISON NAME
+    python benchmarks/tables.py
+
+``keep`` writes what a table needs of ``COMPARISON/results.json`` to ``benchmarks/results/NAME.json``. Without it, each
+table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
+one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
+predicts with, the mean over its seeds, the best of a set in bold. A test says so where a page is not what this writes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from longtail.files import read_json
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+BLOCK = re.compile(r"(<!-- table ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+
+
+def kept(results: dict[str, Any]) -> dict[str, Any]:
+    """What is kept of a comparison: for each method, its score, and each metric by seed, to two places."""
+    rows = {
+        name: {
+            "score": row["headline"],
+            "metrics": {
+                metric: [round(value, 2) for value in found["seeds"]]
+                for metric, found in row["kinds"][row["headline"]].items()
+            },
+        }
+        for name, row in results["rows"].items()
+    }
+    sizes = {name: value for name, value in results["data"].items() if isinstance(value, (str, int))}
+    return {"data": sizes, "date": results["date"], "machine": results["machine"], "rows": rows}
+
+
+def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of kept comparisons."""
+    several = ["set"] if len(names) > 1 else []
+    yield _row([*several, "method", "score", "seeds", *metrics])
+    yield "|" + "---|" * (len(several) + 3 + len(metrics))
+    for name in names:
+        found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
+        shown = {
+            method: [_mean(row["metrics"].get(metric, [])) for metric in metrics]
+            for method, row in found["rows"].items()
+        }
+        best = [max(column, key=lambda cell: float(cell or 0)) for column in zip(*shown.values(), strict=True)]
+        for position, (method, cells) in enumerate(shown.items()):
+            row = found["rows"][method]
+            of_set = [found["data"]["name"] if position == 0 else ""] if several else []
+            bold = (f"**{cell}**" if cell and cell == top else cell for cell, top in zip(cells, best, strict=True))
+            seeds = str(len(next(iter(row["metrics"].values()))))
+            yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])
+
+
+def made(page: str) -> str:
+    """A page with its tables made anew."""
+    return BLOCK.sub(
+        lambda found: f"{found[1]}{chr(10).join(table(found[2].split(), found[3].split()))}\n{found[4]}", page
+    )
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.1f}" if values else ""
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Keep a comparison, or make all tables anew."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("keep", nargs="?", choices=["keep"])
+    parser.add_argument("comparison", nargs="?", type=Path)
+    parser.add_argument("name", nargs="?")
+    given = parser.parse_args()
+    if given.keep:
+        if given.name is None:
+            parser.error("expected keep COMPARISON NAME")
+        results = read_json(given.comparison / "results.json", remedy="run the comparison")
+        (RESULTS / f"{given.name}.json").write_text(json.dumps(kept(results), indent=1) + "\n", encoding="utf-8")
+        return
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        before = path.read_text(encoding="utf-8")
+        if made(before) != before:
+            path.write_text(made(before), encoding="utf-8")
+            print(f"{path.relative_to(ROOT)}: made anew")
+
+
+if __name__ == "__main__":
+    main()
