@@ -71,7 +71,7 @@ def predict_parts(
         ranker: what ranks.
         inputs: files, patterns or folders, local or as URLs of fsspec: `longtail.bulk.parts.parts_of`.
         output: the folder of the results, local or a URL.
-        engine: what brings rows to the ranker: `local`, or `longtail.bulk.with_ray.on_ray`.
+        engine: what brings rows to the ranker: `local`, or one of `longtail.bulk.with_ray.on_ray`.
         batch: rows that are ranked at a time.
         console: told of each part; nothing is said without one.
 

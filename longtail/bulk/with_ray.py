@@ -5,32 +5,47 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from longtail.bulk.job import Table, naming_row
+from longtail.bulk.job import Engine, Table, naming_row
 from longtail.bulk.parts import Part
 from longtail.bulk.ranker import Ranker
 from longtail.errors import BadInput, LongtailError, MissingExtra
 
 
-def on_ray(
-    ranker: Ranker, parts: Sequence[Part], batch: int, *, workers: int | None = None
-) -> Iterator[Iterable[Table]]:
+def on_ray(workers: int | None = None) -> Engine:
     """The engine that ranks in Ray, on the cluster that ``RAY_ADDRESS`` names, or in processes of this machine.
 
-    A worker that dies is started again, and gets the rows again that it had.
+    Workers read and rank, and send the rows here, where they are written. One that dies is started again, and gets the
+    rows that it had once more. The run and the parts must be there under the same paths for every worker, and the parts
+    must be of one schema.
 
     Args:
-        ranker: what ranks; its run and the parts must be there under the same paths for every worker.
-        parts: of one schema.
-        batch: rows that are ranked at a time.
-        workers: processes that rank; by default as many as there are CPUs, without the one that reads.
+        workers: processes that rank; by default as many as there are CPUs, without one that reads.
 
     Raises:
         MissingExtra: Ray is not installed.
+    """
+    _ray()
+    return partial(_parts, workers=workers)
+
+
+def _ray() -> Any:
+    try:
+        importlib.import_module("ray.data")
+        return importlib.import_module("ray")
+    except ImportError:
+        raise MissingExtra("ray", extra="ray", purpose="the engine ray") from None
+
+
+def _parts(ranker: Ranker, parts: Sequence[Part], batch: int, workers: int | None) -> Iterator[Iterable[Table]]:
+    """The ranked rows of each part.
+
+    Raises:
         BadInput: a row has no text that can be read, or the run was changed meanwhile.
         LongtailError: Ray ended with an error of its own.
     """
@@ -38,32 +53,33 @@ def on_ray(
         return
     state = ranker.state
     rows = _Rows(_ranked(ranker, parts, batch, workers))
-    for part in parts:
-        yield _of_part(rows, part, ranker, batch)
+    for i, part in enumerate(parts):
+        yield _of_part(rows, part, partial(_say_which_row, ranker, parts[i:], batch))
         if ranker.state != state:  # workers open the run when they start
             problem = "expected the run as it was when the job began, found it changed"
             raise BadInput(ranker.run, problem, remedy="remove the results, and start the job again")
 
 
-def _of_part(rows: _Rows, part: Part, ranker: Ranker, batch: int) -> Iterator[Table]:
-    exceptions = importlib.import_module("ray.exceptions")
+def _of_part(rows: _Rows, part: Part, say_which_row: Callable[[], None]) -> Iterator[Table]:
     try:
         yield from rows.take(part.footer()[1])
-    except exceptions.RayError as error:
-        _say_which_row(ranker, part, batch)
+    except _ray().exceptions.RayError as error:
+        say_which_row()
         raise LongtailError(f"Ray: {_cause(error)}; see its log, and give the same command to go on") from error
 
 
-def _say_which_row(ranker: Ranker, part: Part, batch: int) -> None:
-    """Raise the error of a row without a text that can be read, if it is that; a worker knows no parts."""
-    for before, rows in part.batches(batch):
-        with naming_row(part, before):
-            ranker.read(rows)
+def _say_which_row(ranker: Ranker, parts: Sequence[Part], batch: int) -> None:
+    """Raise the error of a row without a text that can be read, if there is one; a worker knows no parts."""
+    for part in parts:
+        for before, rows in part.batches(batch):
+            with naming_row(part, before):
+                ranker.read(rows)
 
 
 def _cause(error: BaseException) -> str:
-    """What an error of Ray says in the end, below the tracebacks of its processes."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    """What an error of Ray says of the first that went wrong, which is the last line of the first of its tracebacks."""
+    first = str(error).partition("\nThe above exception")[0].strip()
+    return first.rpartition("\n")[2] or type(error).__name__
 
 
 class _Rows:
@@ -115,17 +131,13 @@ def _ranked(ranker: Ranker, parts: Sequence[Part], batch: int, workers: int | No
 
 def _connected(workers: int | None) -> tuple[Any, bool]:
     """Ray, and whether it was started here."""
-    try:
-        ray = importlib.import_module("ray")
-        importlib.import_module("ray.data")
-    except ImportError:
-        raise MissingExtra("ray", extra="ray", purpose="the engine ray") from None
+    ray = _ray()
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if ray.is_initialized():
         return ray, False
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     if "RAY_ADDRESS" in os.environ:
-        ray.init(log_to_driver=False, logging_level=logging.ERROR)
-    else:  # one more, which reads
-        cpus = (workers or os.cpu_count() or 1) + 1
-        ray.init("local", num_cpus=cpus, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(**quiet)
+    else:  # one CPU more, which reads
+        ray.init("local", num_cpus=(workers or os.cpu_count() or 1) + 1, include_dashboard=False, **quiet)
     return ray, True

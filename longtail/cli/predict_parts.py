@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -105,7 +104,7 @@ def must_be_without(**asked: bool) -> None:
 def into_folder(ranker: Ranker, inputs: Sequence[str], output: str, job: Job) -> None:
     """Rank the rows of Parquet files into a folder, and say how fast."""
     console = Console(stderr=True, soft_wrap=True)
-    engine: Engine = local if job.engine == "local" else partial(on_ray, workers=job.workers)
+    engine: Engine = local if job.engine == "local" else on_ray(job.workers)
     done = predict_parts(ranker, inputs, output, engine=engine, batch=job.batch, console=console)
     rate = f", {done.texts / done.seconds:,.0f} a second" if done.texts else ""
     console.print(f"{done.texts:,} texts in {done.parts:,} parts{rate}: {output}", highlight=False, markup=False)
