@@ -104,25 +104,23 @@ def _ranked(ranker: Ranker, parts: Sequence[Part], batch: int, workers: int | No
     ray, started = _connected(workers)
     try:
         count = workers or max(1, int(ray.cluster_resources().get("CPU", 1)) - 1)
-        context = ray.data.DataContext.get_current().copy()
-        context.execution_options.preserve_order = True
-        context.enable_progress_bars = context.print_on_execution_start = False
         place = parts[0].place
-        with ray.data.DataContext.current(context):
-            data = ray.data.read_parquet(
-                [part.place.path for part in parts],
-                filesystem=None if place.is_local else place.system,
-                partitioning=None,
-            )
-            data = data.repartition(target_num_rows_per_block=batch).map_batches(
-                Ranker,
-                fn_constructor_args=[ranker.run],
-                fn_constructor_kwargs={name: value for name, value in vars(replace(ranker)).items() if name != "run"},
-                compute=ray.data.ActorPoolStrategy(size=count),
-                num_gpus=1 if ranker.device.startswith("cuda") else None,
-                batch_size=batch,
-                batch_format="pyarrow",
-            )
+        data = ray.data.read_parquet(
+            [part.place.path for part in parts],
+            filesystem=None if place.is_local else place.system,
+            partitioning=None,
+        )
+        data.context.execution_options.preserve_order = True
+        data.context.enable_progress_bars = data.context.print_on_execution_start = False
+        data = data.repartition(target_num_rows_per_block=batch).map_batches(
+            Ranker,
+            fn_constructor_args=[ranker.run],
+            fn_constructor_kwargs={name: value for name, value in vars(replace(ranker)).items() if name != "run"},
+            compute=ray.data.ActorPoolStrategy(size=count),
+            num_gpus=1 if ranker.device.startswith("cuda") else None,
+            batch_size=batch,
+            batch_format="pyarrow",
+        )
         yield from data.iter_batches(batch_size=None, batch_format="pyarrow")
     finally:
         if started:
