@@ -9,6 +9,8 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from longtail.data.io.parquet import pyarrow
 from longtail.errors import BadInput
 from longtail.hashes import sha256
@@ -20,7 +22,7 @@ from longtail.model.predictions import text_by_field
 Batch: TypeAlias = Any  # columns by name: a dict, a pandas.DataFrame, or a table or record batch of pyarrow
 State: TypeAlias = dict[str, "str | int"]
 
-_ADDED = {"labels": "uid", "label_texts": "text", "scores": "score", "probabilities": "probability"}  # of a prediction
+_ADDED = ("labels", "label_texts", "scores", "probabilities")
 _STRINGS = {"labels", "label_texts"}
 _turns = RLock()  # threads of a process take turns: PyTorch has threads of its own
 
@@ -117,10 +119,19 @@ class Ranker:
         given = [text for text in texts if text is not None]
         with _turns:
             found = self.model.predict(given, self.k, kind=self.kind, threshold=self.threshold)
-            ranked = iter(found.as_dicts(probabilities=self.probabilities))
-        each = [[] if text is None else next(ranked) for text in texts]
-        keys = {name: _ADDED[name.removeprefix(self.prefix)] for name in self.added}
-        return {name: [[label[key] for label in labels] for labels in each] for name, key in keys.items()}
+            rows, places = np.unique(found.rows, return_inverse=True)
+            labels = [(-1, "", "") if row < 0 else self.model.label(row) for row in rows.tolist()]
+        places = places.reshape(found.rows.shape)
+        uids, names = (np.array([label[i] for label in labels], object)[places] for i in (1, 2))
+        values = {"labels": uids, "label_texts": names, "scores": found.scores}
+        if self.probabilities:
+            values["probabilities"] = found.probabilities
+        ends = (found.rows >= 0).sum(1).tolist()  # empty places come last
+        answers = {}
+        for name in self.added:
+            lists = (row[:end] for row, end in zip(values[name.removeprefix(self.prefix)].tolist(), ends, strict=True))
+            answers[name] = [[] if text is None else next(lists) for text in texts]
+        return answers
 
     @property
     def added(self) -> tuple[str, ...]:
