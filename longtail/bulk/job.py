@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from rich.console import Console
 
-from longtail.bulk.parts import Part, Place, parts_of
+from longtail.bulk.parts import Part, Place, is_hidden, parts_of
 from longtail.bulk.ranker import BadRow, Ranker
 from longtail.data.io.parquet import pyarrow
 from longtail.ending import at_the_end
@@ -83,12 +83,13 @@ def predict_parts(
     """
     pyarrow("predicting Parquet")
     console = console or Console(quiet=True)
-    parts, folder = parts_of(inputs), Place.of(output)
-    _must_be_elsewhere(parts, folder)
+    folder = Place.of(output)
+    parts = _outside(folder, parts_of(inputs))
     ranker.model  # noqa: B018  (a ranker that cannot be is refused before anything is made)
     with alone(Path(folder.path) if folder.is_local else None):
-        there = _begun(folder, ranker)
-        missing = [part for part in parts if part.name not in there]
+        names = folder.names()
+        _begin(folder, names, ranker)
+        missing = [part for part in parts if part.name not in names]
         before, texts, start = len(parts) - len(missing), 0, time.perf_counter()
         if before:
             console.print(f"{before:,} of {len(parts):,} parts are there", highlight=False)
@@ -134,6 +135,9 @@ def _write(part: Part, result: Place, ranker: Ranker, tables: Iterable[Table]) -
     rows, waiting = 0, []
     with result.replaced() as file, arrow.parquet.ParquetWriter(file, schema) as writer:
         for table in tables:
+            if table.column_names != schema.names:
+                problem = f"expected the columns {', '.join(schema.names)}, found {', '.join(table.column_names)}"
+                raise BadInput(str(part.place), problem, remedy="give parts of one schema, or the engine local")
             waiting.append(table.cast(schema))
             rows += len(table)
             if sum(one.nbytes for one in waiting) >= _GROUP:
@@ -147,20 +151,21 @@ def _write(part: Part, result: Place, ranker: Ranker, tables: Iterable[Table]) -
     return rows
 
 
-def _must_be_elsewhere(parts: Sequence[Part], folder: Place) -> None:
-    inside = f"{folder.path.rstrip('/')}/"
-    for part in parts:
-        if type(part.place.system) is type(folder.system) and part.place.path.startswith(inside):
-            problem = f"expected a folder without parts that are read, found {part.place} in it"
-            raise BadInput(str(folder), problem, remedy="choose another folder")
+def _outside(folder: Place, parts: Sequence[Part]) -> list[Part]:
+    """The parts that are not in the folder of results, which may be within that of the parts."""
+    kind, inside = type(folder.system), f"{folder.path.rstrip('/')}/"
+    found = [part for part in parts if type(part.place.system) is not kind or not part.place.path.startswith(inside)]
+    if not found:
+        problem = f"expected a folder without parts that are read, found {parts[0].place} in it"
+        raise BadInput(str(folder), problem, remedy="choose another folder")
+    return found
 
 
-def _begun(folder: Place, ranker: Ranker) -> set[str]:
-    """The results in a folder, which are of this job; one that is new gets a manifest that says so."""
+def _begin(folder: Place, names: Collection[str], ranker: Ranker) -> None:
+    """See that the results in a folder are of this job; one that has none gets a manifest that says what they are."""
     options = {field.name: getattr(ranker, field.name) for field in fields(ranker) if field.name not in _NOT_ASKED}
     now = {"run": ranker.state, "options": options}
-    manifest, names = folder / MANIFEST, folder.names()
-    there = {name for name in names if not name.startswith(".") and name != MANIFEST}
+    manifest, there = folder / MANIFEST, not all(map(is_hidden, names))
     if there and MANIFEST not in names:
         raise BadInput(str(folder), "is there already, and holds something else", remedy="choose another folder")
     if there:
@@ -169,7 +174,6 @@ def _begun(folder: Place, ranker: Ranker) -> set[str]:
     else:  # nothing was finished that it would speak of
         with manifest.replaced() as file:
             file.write(json.dumps(now, indent=1).encode() + b"\n")
-    return there
 
 
 def _must_agree(manifest: Place, then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> None:

@@ -155,7 +155,7 @@ def _parts(place: Place, given: str) -> list[Part]:
         root = root[: min(root.index(sign) for sign in "*?[" if sign in root)].rpartition("/")[0]
     elif system.isdir(root):
         names = (name for name in place.names() if name.endswith(_SUFFIX))
-        paths = [f"{root.rstrip('/')}/{name}" for name in names if not _is_hidden(name)]
+        paths = [f"{root.rstrip('/')}/{name}" for name in names if not is_hidden(name)]
     else:
         paths, root = [root] if system.isfile(root) else [], root.rpartition("/")[0]
     if not paths:
@@ -164,5 +164,6 @@ def _parts(place: Place, given: str) -> list[Part]:
     return [Part(Place(system, path), path.removeprefix(root).lstrip("/")) for path in paths]
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a name, or that of a folder before it, begins with a dot or an underscore, as what readers pass over."""
     return any(one[0] in "._" for one in name.split("/"))

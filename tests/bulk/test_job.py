@@ -168,6 +168,14 @@ def test_a_part_without_rows_has_a_result_without_rows(trained, write_parts, tmp
     assert schemas[0].equals(schemas[1])
 
 
+def test_results_may_be_within_the_folder_of_the_parts(trained, write_parts, tmp_path):
+    write_parts(tmp_path)
+    given = Ranker(trained, device="cpu"), [str(tmp_path)], str(tmp_path / "sub" / "out")
+    assert predict_parts(*given).parts == 3
+    again = predict_parts(*given)
+    assert (again.parts, again.before) == (0, 3), "results are no parts"
+
+
 def test_an_engine_that_loses_rows_is_found_out(trained, write_parts, tmp_path):
     write_parts(tmp_path / "in")
 
