@@ -13,7 +13,7 @@ from typing import Any
 
 from longtail.bulk.job import Engine, Table, naming_row
 from longtail.bulk.parts import Part
-from longtail.bulk.ranker import Ranker
+from longtail.bulk.ranker import Ranker, State
 from longtail.errors import BadInput, LongtailError, MissingExtra
 
 
@@ -54,18 +54,20 @@ def _parts(ranker: Ranker, parts: Sequence[Part], batch: int, workers: int | Non
     state = ranker.state
     rows = _Rows(_ranked(ranker, parts, batch, workers))
     for i, part in enumerate(parts):
-        yield _of_part(rows, part, partial(_say_which_row, ranker, parts[i:], batch))
-        if ranker.state != state:  # workers open the run when they start
-            problem = "expected the run as it was when the job began, found it changed"
-            raise BadInput(ranker.run, problem, remedy="remove the results, and start the job again")
+        yield _of_part(rows, part, ranker, state, partial(_say_which_row, ranker, parts[i:], batch))
 
 
-def _of_part(rows: _Rows, part: Part, say_which_row: Callable[[], None]) -> Iterator[Table]:
+def _of_part(
+    rows: _Rows, part: Part, ranker: Ranker, state: State, say_which_row: Callable[[], None]
+) -> Iterator[Table]:
     try:
         yield from rows.take(part.footer()[1])
     except _ray().exceptions.RayError as error:
         say_which_row()
         raise LongtailError(f"Ray: {_cause(error)}; see its log, and give the same command to go on") from error
+    if ranker.state != state:  # workers open the run when they start
+        problem = "expected the run as it was when the job began, found it changed"
+        raise BadInput(ranker.run, problem, remedy="choose another folder for the results, and start again")
 
 
 def _say_which_row(ranker: Ranker, parts: Sequence[Part], batch: int) -> None:
