@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longtail import recipes
+    from longtail.bulk.ranker import Ranker
     from longtail.data.dataset import Dataset
     from longtail.errors import LongtailError
     from longtail.model import Bundle, Ensemble, Model, load
@@ -23,6 +24,7 @@ __all__ = [
     "Model",
     "Prediction",
     "Predictions",
+    "Ranker",
     "__version__",
     "evaluate",
     "load",
@@ -37,6 +39,7 @@ _HOMES = {
     "Model": "longtail.model",
     "Prediction": "longtail.topk",
     "Predictions": "longtail.model.predictions",
+    "Ranker": "longtail.bulk.ranker",
     "evaluate": "longtail.model.evaluation",
     "load": "longtail.model",
 }

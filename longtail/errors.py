@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from longtail.units import printable
 
@@ -16,6 +18,16 @@ class LongtailError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(printable(message))
+
+    def __reduce__(self) -> tuple[Callable[..., LongtailError], tuple[Any, ...]]:
+        """As other processes get it, which know its text and attributes and not how it was made."""
+        return _again, (type(self), self.args, vars(self))
+
+
+def _again(kind: type[LongtailError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> LongtailError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(attributes)
+    return error
 
 
 class BadInput(LongtailError):

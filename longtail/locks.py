@@ -61,7 +61,7 @@ def _locked(path: Path) -> int:
         except BlockingIOError:
             holder = os.read(descriptor, 20).decode("ascii", "replace").strip() or "that is just starting"
             os.close(descriptor)
-            problem = f"process {holder} works in this run"
+            problem = f"process {holder} works in this folder"
             raise BadInput(path.parent, problem, remedy="wait for it, or end it") from None
         except OSError:  # a file system without locks
             return descriptor

@@ -43,7 +43,7 @@ def hold():
 
 def test_another_process_is_named_until_it_ends(hold, tmp_path):
     process = hold(tmp_path / "run")
-    line = rf"run: process {process.pid} works in this run; wait for it, or end it$"
+    line = rf"run: process {process.pid} works in this folder; wait for it, or end it$"
     with pytest.raises(BadInput, match=line), alone(tmp_path / "run"):
         pass
     process.kill()
@@ -76,7 +76,7 @@ def test_whoever_changes_a_run_as_a_whole_is_kept_out_and_labels_are_not(hold, r
         labels.compact,
         labels.index,
     ):
-        with pytest.raises(BadInput, match=r"process \d+ works in this run"):
+        with pytest.raises(BadInput, match=r"process \d+ works in this folder"):
             change()
     labels.remove([labels.model.labels.uids[0]])
     labels.close()
@@ -139,4 +139,4 @@ def test_two_trainings_that_start_together(tmp_path):
     (won, nothing), (lost, line) = together(*both, until_one_has_ended=True)
     assert (won, nothing, lost) == (0, "", 1)
     assert line.count("\n") == 1
-    assert "works in this run; wait for it" in line
+    assert "works in this folder; wait for it" in line

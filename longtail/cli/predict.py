@@ -7,15 +7,18 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO, TypeAlias
+from typing import Annotated, Any, NamedTuple, TextIO, TypeAlias
 
 import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from longtail.bulk.job import BATCH
+from longtail.cli import predict_parts as parts
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
 from longtail.files import replacing
@@ -28,39 +31,62 @@ from longtail.units import printable
 
 _Ask: TypeAlias = Callable[[list[dict[str, str]]], Iterator[Predictions]]  # texts to ranked labels, block by block
 
+_Input: TypeAlias = Annotated[
+    str, typer.Option("--input", help="Lines, or JSON lines (.gz too); Parquet for a folder; - is standard input.")
+]
+_K: TypeAlias = Annotated[
+    int | None,
+    typer.Option("--k", "--at-most", help="Labels a text; 5, or 20 with --threshold or --precision.", min=1),
+]
+_Output: TypeAlias = Annotated[
+    str | None, typer.Option(help="A .jsonl or .npz file, or a folder for Parquet; printed if left out.")
+]
+_Kind: TypeAlias = Annotated[str | None, typer.Option(help="A score kind, as evaluate shows them; else the best.")]
+_Probabilities: TypeAlias = Annotated[
+    bool, typer.Option("--probabilities", help="Say how probable it is that each label is right.")
+]
+_Threshold: TypeAlias = Annotated[float | None, typer.Option(help="Give only labels that are at least so probable.")]
+_Precision: TypeAlias = Annotated[
+    float | None,
+    typer.Option(help="Give the labels above the lowest threshold that kept this precision on held-out documents."),
+]
+_Explain: TypeAlias = Annotated[
+    bool, typer.Option("--explain", help="Name the nodes that each text was linked to, and their weights (oak).")
+]
+
 
 def predict(
     run: RunFolder,
-    input_file: Annotated[
-        str, typer.Option("--input", help="Lines, or JSON lines (.gz too); - is standard input.")
-    ] = "-",
-    k: Annotated[
-        int | None,
-        typer.Option("--k", "--at-most", help="Labels a text; 5, or 20 with --threshold or --precision.", min=1),
-    ] = None,
-    output: Annotated[Path | None, typer.Option(help="A .jsonl or .npz file; printed if left out.")] = None,
-    kind: Annotated[str | None, typer.Option(help="A score kind, as evaluate shows them; else the best.")] = None,
-    probabilities: Annotated[
-        bool, typer.Option("--probabilities", help="Say how probable it is that each label is right.")
-    ] = False,
-    threshold: Annotated[float | None, typer.Option(help="Give only labels that are at least so probable.")] = None,
-    precision: Annotated[
-        float | None,
-        typer.Option(help="Give the labels above the lowest threshold that kept this precision on held-out documents."),
-    ] = None,
+    inputs: parts.Inputs = None,
+    input_file: _Input = "-",
+    k: _K = None,
+    output: _Output = None,
+    kind: _Kind = None,
+    probabilities: _Probabilities = False,
+    threshold: _Threshold = None,
+    precision: _Precision = None,
     uids: Annotated[bool, typer.Option("--uids", help="Write the array uids, too, into an .npz file.")] = False,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Name the nodes that each text was linked to, and their weights (oak).")
-    ] = False,
+    explain: _Explain = False,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    text: parts.Text = "title",
+    content: parts.Content = None,
+    label_texts: parts.LabelTexts = False,
+    prefix: parts.Prefix = "",
+    skip_null: parts.SkipNull = False,
+    batch: parts.Batch = BATCH,
+    engine: parts.EngineName = "local",
+    workers: parts.Workers = None,
 ) -> None:
     """Rank labels for each line of a file, or for lines as they are typed.
 
     A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
     The id of a label stays with it as long as the run lives, whatever other labels come and go.
+
+    With a folder as the output, the input is Parquet: files, a folder or a pattern, here or as URLs. Each file gives
+    one of the same name, and the same command goes on with a job that was stopped (docs/guides/batch.md).
 
     With --explain a line of JSON has the nodes too: the linker's score and the combiner's weight of each.
 
@@ -69,28 +95,57 @@ def predict(
 
     Labels that were added with longtail labels are ranked too, and those that were removed are not.
     """
-    if output is not None and output.suffix not in (".jsonl", ".npz"):
-        raise BadInput("output", f"expected a .jsonl or .npz file, found {output.name}", remedy="name it so")
+    files = [input_file, *(inputs or ())]
+    job = parts.Job(text, content, label_texts, prefix, skip_null, batch, engine, workers)
+    if output is not None and parts.is_folder(output):
+        parts.must_be_without(uids=uids, explain=explain, table=table)
+        ranker = job.ranker(run, k=k, kind=kind, device=device, exact=exact)
+        threshold = _threshold(ranker.model, kind, threshold, precision)
+        probabilities = probabilities or threshold is not None
+        parts.into_folder(replace(ranker, threshold=threshold, probabilities=probabilities), files, output, job)
+        return
+    job.must_be_none(files, output)
     model = load(run, device=device, exact=exact)
     threshold = _threshold(model, kind, threshold, precision)
-    probabilities = probabilities or threshold is not None
+    _answer(model, files[0], output, _Asked(k, kind, threshold, probabilities, uids, explain, table))
+
+
+class _Asked(NamedTuple):
+    """What the verb was asked for of lines."""
+
+    k: int | None
+    kind: str | None
+    threshold: float | None
+    probabilities: bool
+    uids: bool
+    explain: bool
+    table: bool
+
+
+def _answer(model: Model, source: str, output: str | None, asked: _Asked) -> None:
+    """Rank labels for lines, and print or write them."""
+    probabilities = asked.probabilities or asked.threshold is not None
     if probabilities:
-        model.calibration(kind)  # which refuses a model without, before anything is read
-    ask = partial(model.stream, k=k, kind=kind, threshold=threshold)
-    for_people = output is None and (table or sys.stdout.isatty())
-    with _opened(input_file) as file:
-        texts = _texts(file, "standard input" if input_file == "-" else input_file)
-        if for_people:
-            _print(model, ask, texts, probabilities, explain)
+        model.calibration(asked.kind)  # which refuses a model without, before anything is read
+    ask = partial(model.stream, k=asked.k, kind=asked.kind, threshold=asked.threshold)
+    with _opened(source) as file:
+        texts = _texts(file, "standard input" if source == "-" else source)
+        if output is None and (asked.table or sys.stdout.isatty()):
+            _print(model, ask, texts, probabilities, asked.explain)
             return
         given = list(texts)
-    lines = _json_lines(model, given, ask(given), probabilities, explain)
+    lines = _json_lines(model, given, ask(given), probabilities, asked.explain)
     if output is None:
         sys.stdout.writelines(lines)
         return
-    with replacing(output) as temporary:
-        if output.suffix == ".npz":
-            _write_arrays(temporary, model.predict(given, k, kind=kind, threshold=threshold), probabilities, uids)
+    with replacing(Path(output)) as temporary:
+        if temporary.suffix == ".npz":
+            _write_arrays(
+                temporary,
+                model.predict(given, asked.k, kind=asked.kind, threshold=asked.threshold),
+                probabilities,
+                asked.uids,
+            )
         else:
             with temporary.open("w", encoding="utf-8") as out:
                 out.writelines(lines)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from longtail.data.io import parquet
 from longtail.data.io.formats import decoded, excerpt, json_lines, lines
-from longtail.errors import BadInput, MissingExtra
+from longtail.errors import BadInput
 from longtail.files import must_be_a_file
 
 Record: TypeAlias = tuple[int, Mapping[str, Any]]
@@ -86,19 +86,7 @@ def _fasttext(path: Path, encoding: str) -> Iterator[Record]:
 
 
 def _parquet(path: Path) -> Iterator[Record]:
-    try:
-        pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise MissingExtra("pyarrow", extra="parquet", purpose="reading Parquet") from None
+    parquet.pyarrow()
     must_be_a_file(path, remedy="give a Parquet file")
-    number = 0
-    try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            for batch in file.iter_batches(batch_size=4096):
-                for number, record in enumerate(batch.to_pylist(), number + 1):  # noqa: B020
-                    yield number, record
-    except FileNotFoundError:
-        raise BadInput(path, "the file is missing", remedy="check the name and the folder") from None
-    except (pyarrow.ArrowException, OSError) as error:
-        problem = f"is not readable as Parquet after {number} rows ({str(error).splitlines()[0]})"
-        raise BadInput(path, problem, remedy="write the file again") from None
+    for rows, batch in parquet.batches(path, path, 4096):
+        yield from enumerate(batch.to_pylist(), rows + 1)
