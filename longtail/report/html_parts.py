@@ -78,12 +78,11 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers:
     """A table of texts, which are broken where they are long; ``numbers`` are the columns that have none."""
     kinds = ["number" if name in numbers else "text" for name in header]
     cells = "".join(f'<th class="{kind}">{escape(name)}</th>' for kind, name in zip(kinds, header, strict=True))
-    lines = "".join(
-        "<tr>"
-        + "".join(f'<td class="{k}">{breakable(cell)}</td>' for k, cell in zip(kinds, row, strict=True))
-        + "</tr>"
-        for row in rows
-    )
+    lines = ""
+    for row in rows:
+        shown = (escape(cell) if kind == "number" else breakable(cell) for kind, cell in zip(kinds, row, strict=True))
+        inside = (f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, shown, strict=True))
+        lines += f"<tr>{''.join(inside)}</tr>"
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></div>'
 
 
