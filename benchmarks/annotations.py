@@ -12,10 +12,8 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from longtail.data.dataset import Dataset
-from longtail.files import scratch_folder
 from longtail.metrics.annotations import doubts
 from longtail.recipes import RECIPES
 from longtail.stages.unseen import of_folds
@@ -34,9 +32,8 @@ def main() -> None:
     given = parser.parse_args()
     planted = with_wrong_labels(Dataset.read(given.data), given.share, seed=0)
     settings = {"hashes": planted.dataset.fingerprint(), "arguments": {"seed": 0}}
-    with scratch_folder("annotations") as folder:
-        found = of_folds(RECIPES[given.recipe], settings, planted.dataset, given.folds, folder, Console(quiet=True))
-        parts = [part for part in found if part is not None]
+    found = of_folds(RECIPES[given.recipe], settings, planted.dataset, given.folds)
+    parts = [part for part in found if part is not None]
     places = np.concatenate([part.rows for part in parts]).tolist()
     doubted = doubts([part.unseen for part in parts])
     print("| list | planted | pairs | right |", *(f"of the first {n} |" for n in FIRST), "found |")

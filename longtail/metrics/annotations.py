@@ -17,7 +17,7 @@ import numpy as np
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray
 
-LIKELY = 0.5  # probability of a label, from which on it is rather there than not
+LIKELY, SURE = 0.5, 0.7  # probabilities, of what is rather there than not, and of what is there in most cases
 _GROUPS = 64  # of frequencies
 _PRIOR = 2.0  # documents that the mean of labels of a frequency counts for, beside those of a label
 
@@ -64,7 +64,7 @@ def doubts(parts: Sequence[Unseen]) -> list[Doubt]:
 
     A given label is in doubt where it is no more probable than a ranked label that is not given is on average, though
     it is probable in the other documents that are given it (0.5 at least): what the model never finds is not in doubt.
-    A label that is not given is in doubt where it is as probable as it is on average where it is given, and 0.5 at
+    A label that is not given is in doubt where it is as probable as it is on average where it is given, and 0.7 at
     least.
 
     Args:
@@ -83,7 +83,7 @@ def doubts(parts: Sequence[Unseen]) -> list[Doubt]:
     elsewhere = typical(given, apart=given.chances)
     wrong = (given.chances <= usual) & (elsewhere >= LIKELY)
     expected = typical(ranked)
-    missing = others & (ranked.chances >= np.maximum(expected, LIKELY))
+    missing = others & (ranked.chances >= np.maximum(expected, SURE))
     return [
         *_listed("wrong", given, elsewhere, wrong, elsewhere - given.chances),
         *_listed("missing", ranked, expected, missing, ranked.chances),

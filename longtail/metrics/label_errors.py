@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.data.sparse import CSR, csr, holds, row_blocks
+from longtail.data.sparse import CSR, csr, row_blocks
 from longtail.errors import BadInput
-from longtail.metrics.places import Placed, place
-from longtail.topk import BoolArray, Float64Array, IntArray, TopK
+from longtail.metrics.places import Placed
+from longtail.topk import BoolArray, Float64Array, IntArray
 
 _SURE = 2.0  # standard deviations of chance, by which a label is found too often at least
 
@@ -68,84 +68,75 @@ class LabelErrors:
         return order
 
 
-def label_errors(top: TopK, truth: CSR, k: int) -> LabelErrors:
+def label_errors(pairs: Placed, k: int) -> LabelErrors:
     """Count errors label by label.
 
     Args:
-        top: (n, K) ranked labels of n documents, without the pairs of a filter file.
-        truth: (n, L) the relevant ones.
-        k: labels of a document among which one counts as found, K at most.
+        pairs: places of the true pairs, from a ranking without those of a filter file.
+        k: labels of a document among which one counts as found, as many as are ranked at most.
 
     Raises:
-        BadInput: no document has a label, or k is below 1 or above K.
+        BadInput: k is below 1 or above that.
     """
-    if not 1 <= k <= top.k:
-        raise BadInput("k", f"expected 1 to {top.k} labels, found {k}", remedy="give for example 5")
-    pairs, first = place(top, truth), _in_place(top, truth)
+    most = pairs.ranked.shape[1]
+    if not 1 <= k <= most:
+        raise BadInput("k", f"expected 1 to {most} labels, found {k}", remedy="give for example 5")
     order = np.lexsort((pairs.places, pairs.labels))
+    ranks = np.append(pairs.places[order] + 1, np.nan)
     true = np.bincount(pairs.labels, minlength=pairs.L)
-    starts, ranks = np.cumsum(true) - true, np.append(pairs.places[order] + 1, np.nan)
-    there = true > 0
-    median = np.where(there, starts + (true - 1) // 2, len(ranks) - 1)  # the lower one of two in the middle
-    least = np.where(there, starts, len(ranks) - 1)
-    hits = pairs.places < pairs.relevant[pairs.rows]
+    starts = np.where(true > 0, np.cumsum(true) - true, len(ranks) - 1)
+    middle = np.where(true > 0, starts + (true - 1) // 2, len(ranks) - 1)  # the lower one of two
     return LabelErrors(
         true=true,
         found=np.bincount(pairs.labels[pairs.places < k], minlength=pairs.L),
-        in_place=np.bincount(pairs.labels[hits], minlength=pairs.L),
-        given=np.bincount(top.ids[first], minlength=pairs.L),
-        typical=ranks[median],
-        best=ranks[least],
+        in_place=np.bincount(pairs.labels[~_missed(pairs)], minlength=pairs.L),
+        given=np.bincount(pairs.ranked[_first(pairs)], minlength=pairs.L),
+        typical=ranks[middle],
+        best=ranks[starts],
     )
 
 
-def confusions(top: TopK, truth: CSR, most: int) -> list[Confusion]:
+def confusions(pairs: Placed, most: int) -> list[Confusion]:
     """Pairs of a label that is missed and one in its place, those of most documents first.
 
     A document with r true labels that has a wrong one among its first r misses at least one of them. Each label that
     it misses so is taken as confused with each wrong one.
 
     Args:
-        top: (n, K) ranked labels of n documents.
-        truth: (n, L) the relevant ones.
+        pairs: places of the true pairs, from a ranking without those of a filter file.
         most: pairs at most; of those of as many documents, the larger shares of the missed label's documents come
             first.
     """
-    pairs, first = place(top, truth), _in_place(top, truth)
-    missed, wrong = _missed(pairs), _wrong(top, truth, first)
-    by_label, sizes = CSR(missed.T), np.diff(wrong.indptr).astype(np.int64)
-    work = np.bincount(missed.indices, np.repeat(sizes, np.diff(missed.indptr)), minlength=pairs.L)
+    there, wrong = _missed(pairs), _first(pairs)
+    hit = np.flatnonzero(pairs.places < pairs.ranked.shape[1])
+    wrong[pairs.rows[hit], pairs.places[hit].astype(np.int64)] = False
+    by_document = csr(np.nonzero(wrong)[0], pairs.ranked[wrong], (pairs.n, pairs.L))
+    by_missed = CSR(csr(pairs.rows[there], pairs.labels[there], (pairs.n, pairs.L)).T)
+    work = np.bincount(pairs.labels[there], np.diff(by_document.indptr)[pairs.rows[there]], minlength=pairs.L)
     true = np.bincount(pairs.labels, minlength=pairs.L)
     found: list[tuple[int, float, int, int]] = []
     for block in row_blocks(work.astype(np.int64)):
-        common = (by_label[block] @ wrong).tocoo()
+        common = (by_missed[block] @ by_document).tocoo()
         rows, counts = common.row + block.start, common.data.astype(np.int64)
-        best = np.lexsort((common.col, rows, -counts / true[rows], -counts))[:most]
+        best = np.lexsort((common.col, rows, -counts / true[rows], -counts))[:most].tolist()
         found += [(-int(counts[i]), -float(counts[i] / true[rows[i]]), int(rows[i]), int(common.col[i])) for i in best]
-    of_wrong = CSR(wrong.T)
+    by_wrong = CSR(by_document.T)
     return [
-        Confusion(i, j, -count, int(np.intersect1d(_row(by_label, i), _row(of_wrong, j))[0]))
+        Confusion(i, j, -count, int(np.intersect1d(_row(by_missed, i), _row(by_wrong, j))[0]))
         for count, _, i, j in sorted(found)[:most]
     ]
 
 
-def _in_place(top: TopK, truth: CSR) -> BoolArray:
-    """(n, K) which ranked labels are among as many first ones as are true."""
-    counts = np.diff(truth.indptr) if truth.nnz == np.count_nonzero(truth.data > 0) else (truth > 0).sum(1)
-    first: BoolArray = (np.arange(top.k) < np.asarray(counts)[:, None]) & (top.ids >= 0)
-    return first
+def _first(pairs: Placed) -> BoolArray:
+    """(n, K) which ranked labels are in place: among as many first ones as are true."""
+    there: BoolArray = (np.arange(pairs.ranked.shape[1]) < pairs.relevant[:, None]) & (pairs.ranked >= 0)
+    return there
 
 
-def _missed(pairs: Placed) -> CSR:
-    """(n, L) true pairs that are not in place."""
-    there = pairs.places >= pairs.relevant[pairs.rows]
-    return csr(pairs.rows[there], pairs.labels[there], (pairs.n, pairs.L))
-
-
-def _wrong(top: TopK, truth: CSR, first: BoolArray) -> CSR:
-    """(n, L) pairs that are in place and not true."""
-    there = first & ~holds(truth, top.ids)
-    return csr(np.nonzero(there)[0], top.ids[there], truth.shape)
+def _missed(pairs: Placed) -> BoolArray:
+    """(E,) which true pairs are not in place."""
+    there: BoolArray = pairs.places >= pairs.relevant[pairs.rows]
+    return there
 
 
 def _row(matrix: CSR, i: int) -> IntArray:

@@ -77,29 +77,13 @@ class Rows:
 
     def never_found(self, chosen: IntArray, labels: LabelErrors) -> list[Row]:
         """Rows of ``never_found``; a rank beyond those that were looked at is None."""
-        return [
-            {
-                **self._label(i),
-                "training_documents": int(self.frequency[i]),
-                "test_documents": int(labels.true[i]),
-                "typical_rank": _rank(labels.typical[i]),
-                "best_rank": _rank(labels.best[i]),
-            }
-            for i in chosen.tolist()
-        ]
+        ranks = {"typical_rank": labels.typical, "best_rank": labels.best}
+        return [self._counted(i, labels) | {name: _rank(of[i]) for name, of in ranks.items()} for i in chosen.tolist()]
 
     def found_too_often(self, chosen: IntArray, labels: LabelErrors) -> list[Row]:
         """Rows of ``found_too_often``."""
-        return [
-            {
-                **self._label(i),
-                "training_documents": int(self.frequency[i]),
-                "test_documents": int(labels.true[i]),
-                "given": int(labels.given[i]),
-                "rightly_given": int(labels.in_place[i]),
-            }
-            for i in chosen.tolist()
-        ]
+        counts = {"given": labels.given, "rightly_given": labels.in_place}
+        return [self._counted(i, labels) | {name: int(of[i]) for name, of in counts.items()} for i in chosen.tolist()]
 
     def annotations(self, found: Sequence[Doubt], parts: Sequence[Part]) -> list[Row]:
         """Rows of ``annotations``; a rank is None where the label is not among those that were looked at."""
@@ -121,6 +105,10 @@ class Rows:
                 }
             )
         return rows
+
+    def _counted(self, i: int, labels: LabelErrors) -> Row:
+        counts = {"training_documents": int(self.frequency[i]), "test_documents": int(labels.true[i])}
+        return self._label(i) | counts
 
     def _label(self, i: int, name: str = "label") -> Row:
         return _named(self.dataset.labels, i, name)

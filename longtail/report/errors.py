@@ -94,8 +94,8 @@ def errors_of_run(
     k: int = 5,
     most: int = 1000,
     folds: int | None = None,
-    out: Path,
-    console: Console,
+    out: Path | None = None,
+    console: Console | None = None,
 ) -> Errors:
     """Look for the errors of a run.
 
@@ -109,8 +109,8 @@ def errors_of_run(
         k: labels of a document among which one counts as found, `DEPTH` at most.
         most: rows of a table; of annotations, of each kind.
         folds: trainings for annotations of all training documents, at least 2; none if left out.
-        out: the folder of the report, in which the runs of folds are.
-        console: where the progress of these is shown.
+        out: the folder of the report, in which the runs of folds are kept; they are not where it is left out.
+        console: where the progress of these is shown; None shows nothing.
 
     Raises:
         BadInput: there is no test split, or it is of other labels, or folds are not possible.
@@ -120,13 +120,15 @@ def errors_of_run(
         problem = f"expected the {len(model.labels)} labels of the model, found {test.targets.shape[1]}"
         raise BadInput("data", problem, remedy="give the data set that the model was trained on")
     top = model.rank(test.documents, DEPTH, exclude=test.filtered)
-    pairs, labels = place(top, test.targets), label_errors(top, test.targets, k)
-    parts, why = _unseen(settings, model, dataset, folds, out / _FOLDS, console)
+    pairs = place(top, test.targets)
+    labels = label_errors(pairs, k)
+    place_of_folds = None if out is None else out / _FOLDS
+    parts, why = _unseen(settings, model, dataset, folds, place_of_folds, console)
     tested = judged("test", np.arange(len(test)), test, top, dataset.train.targets)
     parts += [] if tested is None else [tested]
     doubted = doubts([part.unseen for part in parts]) if parts else []
     by_kind = {kind: [one for one in doubted if one.kind == kind] for kind in ("wrong", "missing")}
-    confused = confusions(top, test.targets, most)
+    confused = confusions(pairs, most)
     rows, never, often = Rows(dataset, label_frequency(dataset.train.targets)), labels.never_found, labels.too_often
     metrics = score(pairs, ks=(1, k))
     return Errors(
@@ -153,7 +155,12 @@ def errors_of_run(
 
 
 def _unseen(
-    settings: Mapping[str, Any], model: Model, dataset: Dataset, folds: int | None, folder: Path, console: Console
+    settings: Mapping[str, Any],
+    model: Model,
+    dataset: Dataset,
+    folds: int | None,
+    folder: Path | None,
+    console: Console | None,
 ) -> tuple[list[Part], str]:
     """Training documents by a model that has not seen them, and why these are not all."""
     if folds is not None:

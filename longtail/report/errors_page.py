@@ -133,7 +133,7 @@ def _doubted(found: Errors, kind: str) -> str:
         "wrong": "Labels that documents are given, and that a model which has not seen the document holds for hardly "
         "possible, though it finds the label in other documents.",
         "missing": "Labels that documents are not given, and that a model which has not seen the document holds for as "
-        "probable as where they are given, and for rather right than wrong.",
+        "probable as where they are given, and for 70 % at least.",
     }[kind]
     note = (
         f"{what} {escape(whom(found.asked))} Have people look at the list, from the top: the model may be wrong, too "

@@ -88,20 +88,25 @@ def of_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> 
 
 
 def of_folds(
-    train: Recipe, settings: Mapping[str, Any], dataset: Dataset, folds: int, folder: Path, console: Console
+    train: Recipe,
+    settings: Mapping[str, Any],
+    dataset: Dataset,
+    folds: int,
+    folder: Path | None = None,
+    console: Console | None = None,
 ) -> Iterator[Part | None]:
     """What models say of all training documents, each of a fold that it was trained without.
 
-    Each fold is a run folder of its own, ``folder/<number>-of-<folds>``, which is trained as the given run was. One
-    that is there is not trained again, and one that was stopped goes on.
+    Each fold is a run of its own, ``folder/<number>-of-<folds>``, which is trained as the given run was. One that is
+    there is not trained again, and one that was stopped goes on.
 
     Args:
         train: the recipe of the run.
         settings: what its ``run.json`` says.
         dataset: that it was trained on.
         folds: at least 2.
-        folder: for the runs.
-        console: where their progress is shown.
+        folder: for the runs; they are kept in memory, one at a time, where it is left out.
+        console: where their progress is shown; None shows nothing.
 
     Raises:
         BadInput: there are not so many documents, or other data, or the run's encoder comes from a run that has seen
@@ -120,9 +125,10 @@ def of_folds(
     given = {**arguments, **chosen, **({"budget": None} if chosen else {})}
     fold = np.random.default_rng(arguments["seed"]).permutation(N) % folds
     for i in range(folds):
-        console.print(f"fold {i + 1} of {folds}", style="bold", highlight=False)
-        rows, place = np.flatnonzero(fold == i), folder / f"{i + 1}-of-{folds}"
+        rows, place = np.flatnonzero(fold == i), None if folder is None else folder / f"{i + 1}-of-{folds}"
         rest, held = dataset.holdout(rows)
-        model = train(rest, out=Run(place, Log(place / LOG, console)), **given)
+        log = Log(None if place is None else place / LOG, console)
+        log.say(f"fold {i + 1} of {folds}")
+        model = train(rest, out=Run(place, log), **given)
         top = model.rank(held.documents, DEPTH, exclude=held.filtered)
         yield judged("train", rows, held, top, rest.train.targets)

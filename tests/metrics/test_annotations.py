@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from longtail.data.sparse import csr_of_lists
-from longtail.metrics.annotations import LIKELY, Doubt, Unseen, doubts
+from longtail.metrics.annotations import SURE, Doubt, Unseen, doubts
 
 
 def part_of(targets: list[list[int]], chances: list[dict[int, float]], L: int, frequency: list[int]) -> Unseen:
@@ -71,7 +71,7 @@ def test_planted_doubts_are_found_and_what_a_model_cannot_know_is_not() -> None:
     assert precision > 0.9
     assert recall > 0.4  # those above the mean of their label
     assert not [one for one in found if one.label >= 15]
-    assert all(one.chance >= LIKELY for one in found if one.kind == "missing")
+    assert all(one.chance >= SURE for one in found if one.kind == "missing")
 
 
 def test_shuffled_chances_find_nothing() -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from longtail import Dataset, load, recipes
 from longtail.errors import BadInput
@@ -22,7 +20,6 @@ from longtail.train.progress import settings_of
 
 SMALL = {"epochs": 4, "batch": 64, "width": 64, "validation": 0.15, "refit": False, "device": "cpu"}
 FOLDS = 3
-QUIET = Console(quiet=True)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +48,7 @@ def listed(parts):
 @pytest.fixture(scope="module")
 def folds(noisy):
     folder, dataset, _ = noisy
-    return list(of_folds(recipes.unidec, settings_of(folder / "run"), dataset, FOLDS, folder / "folds", QUIET))
+    return list(of_folds(recipes.unidec, settings_of(folder / "run"), dataset, FOLDS, folder / "folds"))
 
 
 def test_what_is_planted_is_what_is_said(noisy):
@@ -105,7 +102,7 @@ def test_folds_that_are_there_are_not_trained_again_and_others_go_on(noisy, fold
         return recipes.unidec(rest, out=out, **given)
 
     settings = settings_of(folder / "run")
-    again = list(of_folds(stopping, settings, dataset, FOLDS, folder / "folds", QUIET))
+    again = list(of_folds(stopping, settings, dataset, FOLDS, folder / "folds"))
     assert begun == ["1-of-3", "2-of-3", "3-of-3"]
     for one, other in zip(folds, again, strict=True):
         np.testing.assert_array_equal(one.unseen.chances, other.unseen.chances)
@@ -126,7 +123,7 @@ def test_folds_that_cannot_be_are_refused(noisy, folds, change, problem, tmp_pat
     settings |= {"hashes": change["hashes"]} if "hashes" in change else {}
     settings["arguments"] |= {"start": change.get("start")}
     with pytest.raises(BadInput, match=problem):
-        next(of_folds(recipes.unidec, settings, dataset, folds, tmp_path / "folds", QUIET))
+        next(of_folds(recipes.unidec, settings, dataset, folds, tmp_path / "folds"))
     assert not (tmp_path / "folds").exists()
 
 
@@ -140,7 +137,7 @@ def test_of_a_budget_the_epochs_that_it_chose_are_trained(noisy, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        next(of_folds(seen, settings, dataset, 2, tmp_path, QUIET))
+        next(of_folds(seen, settings, dataset, 2, tmp_path))
     assert (given["epochs"], given["budget"]) == (3, None)
 
 
@@ -161,12 +158,12 @@ def test_held_out_documents_are_asked_without_the_memory_that_has_them(noisy, mo
     assert why_none_held_out(none, model, dataset) == "the run held no documents out"
 
 
-def test_the_report_says_whom_it_judged(noisy, folds, tmp_path):
+def test_the_report_says_whom_it_judged(noisy, folds):
     folder, dataset, truth = noisy
     model = load(folder / "run", device="cpu")
-    held = errors_of_run(folder / "run", model, dataset, out=tmp_path, console=QUIET)
+    held = errors_of_run(folder / "run", model, dataset)
     assert (held.asked.train, held.asked.of, held.asked.test) == (90, 600, 100)
-    every = errors_of_run(folder / "run", model, dataset, folds=FOLDS, out=folder, console=QUIET, most=7)
+    every = errors_of_run(folder / "run", model, dataset, folds=FOLDS, out=folder, most=7)
     assert (every.asked.train, every.asked.of, every.asked.why) == (600, 600, "")
     rows = every.tables["annotations"]
     assert [row["doubt"] for row in rows] == ["wrong"] * 7 + ["missing"] * 7
@@ -176,4 +173,3 @@ def test_the_report_says_whom_it_judged(noisy, folds, tmp_path):
     texts = {"train": dataset.train, "test": dataset.test}[row["split"]].documents.fields["title"]
     assert row["document_text"] == texts[row["document"]]
     assert row["label_uid"] == f"label-{row['label']}"
-    assert not list(Path(tmp_path).iterdir())
