@@ -22,7 +22,7 @@ from longtail.model import Model
 from longtail.model.evaluation import must_have_test
 from longtail.recipes import RECIPES
 from longtail.report.error_rows import COLUMNS, Row, Rows, by_frequency, by_length
-from longtail.stages.unseen import DEPTH, Part, judged, of_folds, of_held_out, why_none_held_out
+from longtail.stages.unseen import DEPTH, Part, can_fold, judged, of_folds, of_held_out, why_none_held_out
 from longtail.train.progress import settings_of
 
 FILES = {name: f"{name.replace('_', '-')}.csv" for name in COLUMNS}
@@ -37,13 +37,15 @@ class Asked:
         train: of the training documents, how many.
         of: all training documents.
         test: of the test documents, how many.
-        why: there are no more, as a clause; empty where there are all.
+        why: there are no more of them, as a clause; empty where there are all.
+        more: whether folds would judge all.
     """
 
     train: int
     of: int
     test: int
     why: str
+    more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def errors_of_run(
     pairs = place(top, test.targets)
     labels = label_errors(pairs, k)
     place_of_folds = None if out is None else out / _FOLDS
-    parts, why = _unseen(settings, model, dataset, folds, place_of_folds, console)
+    parts, why, more = _unseen(settings, model, dataset, folds, place_of_folds, console)
     tested = judged("test", np.arange(len(test)), test, top, dataset.train.targets)
     parts += [] if tested is None else [tested]
     doubted = doubts([part.unseen for part in parts]) if parts else []
@@ -142,7 +144,7 @@ def errors_of_run(
         scores={name: round(metrics[name].value, 2) for name in ("P@1", f"R@{k}")},
         counts={"never_found": len(never), "found_too_often": len(often)}
         | {kind: len(of) for kind, of in by_kind.items()},
-        asked=Asked(*(_count(parts, "train"), len(dataset.train), _count(parts, "test")), why),
+        asked=Asked(*(_count(parts, "train"), len(dataset.train), _count(parts, "test")), why, more),
         by_frequency=by_frequency(pairs, labels, dataset, k),
         by_length=by_length(pairs, test, model.fields, k),
         tables={
@@ -161,17 +163,25 @@ def _unseen(
     folds: int | None,
     folder: Path | None,
     console: Console | None,
-) -> tuple[list[Part], str]:
-    """Training documents by a model that has not seen them, and why these are not all."""
+) -> tuple[list[Part], str, bool]:
+    """Training documents by a model that has not seen them, why these are not all, and whether folds would do all."""
     if folds is not None:
         if settings["recipe"] not in RECIPES:
             problem = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
             raise BadInput("folds", problem, remedy="leave folds out, or give one of the runs that it is made of")
-        found = of_folds(RECIPES[settings["recipe"]], settings, dataset, folds, folder, console)
-        return [part for part in found if part is not None], ""
-    why = why_none_held_out(settings, model, dataset)
-    held = of_held_out(settings, model, dataset) if why is None else None
-    return [] if held is None else [held], why or "the run has seen the others"
+        found = list(of_folds(RECIPES[settings["recipe"]], settings, dataset, folds, folder, console))
+        known = [part for part in found if part is not None]
+        return known, "" if len(known) == len(found) else "the other folds are too small", False
+    why, more = (
+        why_none_held_out(settings, model, dataset),
+        settings["recipe"] in RECIPES and can_fold(settings, dataset),
+    )
+    if why is not None:
+        return [], why, more
+    held = of_held_out(settings, model, dataset)
+    if held is None:
+        return [], "the documents that the run held out are too few", more
+    return [held], "the run held these out, and has seen the others", more
 
 
 def _count(parts: Sequence[Part], split: str) -> int:

@@ -139,16 +139,17 @@ def _doubted(found: Errors, kind: str) -> str:
         f"{what} {escape(whom(found.asked))} Have people look at the list, from the top: the model may be wrong, too "
         "(<code>docs/guides/errors.md</code>)."
     )
-    return paragraph(note) + _table(rows, header, keys, header[3:], FILES["annotations"])
+    return paragraph(note) + _table(rows, header, keys, header[2:], FILES["annotations"])
 
 
 def whom(asked: Asked) -> str:
     """Whose annotations were judged, in plain text."""
-    test = f"{asked.test:,} test documents" if asked.test else "no test documents, for they are too few"
+    test = f"{asked.test:,} test documents" if asked.test else "no test document (they are too few)"
     if asked.train == asked.of:
         return f"Judged were all {asked.of:,} training documents, fold by fold, and {test}."
-    train = f"{asked.train:,} of {asked.of:,} training documents, which the run held out, and " if asked.train else ""
-    return f"Judged were {train}{test}: {asked.why}. --folds 5 trains five times more, and judges all of them."
+    train = f"{asked.train:,} of {asked.of:,} training documents" if asked.train else "no training document"
+    more = " --folds 5 trains five times more, and judges all of them." if asked.more else ""
+    return f"Judged were {test} and {train}: {asked.why}.{more}"
 
 
 def _table(

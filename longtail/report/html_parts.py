@@ -59,7 +59,7 @@ def table_of(header: Sequence[str], rows: Iterable[str], tips: Mapping[str, str]
     """A table that scrolls sideways where it is too wide; ``tips`` say what a column is when it is pointed at."""
     titles = {name: f' title="{escape(tip)}"' for name, tip in (tips or {}).items()}
     cells = "".join(f"<th{titles.get(name, '')}>{escape(name)}</th>" for name in header)
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    return _table(cells, "".join(rows))
 
 
 def row_of(label: str, cells: Iterable[str], kind: str = "", below: str = "") -> str:
@@ -83,7 +83,13 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers:
         shown = (escape(cell) if kind == "number" else breakable(cell) for kind, cell in zip(kinds, row, strict=True))
         inside = (f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, shown, strict=True))
         lines += f"<tr>{''.join(inside)}</tr>"
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{lines}</tbody></table></div>'
+    return _table(cells, lines)
+
+
+def _table(header: str, lines: str) -> str:
+    """A table that scrolls sideways, also by the keyboard."""
+    inside = f"<thead><tr>{header}</tr></thead><tbody>{lines}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table>{inside}</table></div>'
 
 
 def bar(name: str, length: float, value: str, colour: int = 0) -> str:

@@ -87,6 +87,11 @@ def of_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> 
     return judged("train", rows, held, top, rest.train.targets)
 
 
+def can_fold(settings: Mapping[str, Any], dataset: Dataset) -> bool:
+    """Whether `of_folds` may train what a run was trained as."""
+    return bool(settings["hashes"] == dataset.fingerprint() and settings["arguments"].get("start") is None)
+
+
 def of_folds(
     train: Recipe,
     settings: Mapping[str, Any],

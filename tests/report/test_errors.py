@@ -68,12 +68,15 @@ def test_tables_have_their_columns_and_are_safe_in_a_spreadsheet(found, tmp_path
 
 
 def test_whom_it_judged(found):
-    assert found.asked.train == 0
-    assert "the run was trained on other data" in whom(found.asked)
-    assert whom(Asked(9, 9, 5, "")) == "Judged were all 9 training documents, fold by fold, and 5 test documents."
-    some = whom(Asked(2, 9, 5, "the run has seen the others"))
-    assert some.startswith("Judged were 2 of 9 training documents, which the run held out, and 5 test documents: the")
-    assert "no test documents" in whom(Asked(2, 9, 0, "it is so"))
+    other = "Judged were 50 test documents and no training document: the run was trained on other data."
+    assert whom(found.asked) == other
+    all_of_them = whom(Asked(9, 9, 5, "", more=False))
+    assert all_of_them == "Judged were all 9 training documents, fold by fold, and 5 test documents."
+    some = whom(Asked(2, 9, 0, "it is so", more=True))
+    assert some == (
+        "Judged were no test document (they are too few) and 2 of 9 training documents: it is so. --folds 5 trains "
+        "five times more, and judges all of them."
+    )
 
 
 def test_data_of_other_labels_are_refused(trained):
