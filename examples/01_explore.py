@@ -11,9 +11,10 @@ import sys
 import numpy as np
 
 from longtail import Dataset
-from longtail.data.describe import describe, sections
+from longtail.data.describe import describe
 from longtail.data.filters import identity_pairs
 from longtail.metrics.bins import label_bins
+from longtail.report.description import sections
 
 folder = sys.argv[1] if len(sys.argv) > 1 else "examples/debian-packages"
 dataset = Dataset.read(folder)

@@ -12,9 +12,12 @@ import numpy as np
 import longtail
 from longtail import Dataset
 from longtail.data.texts import Texts
+from longtail.metrics.annotations import doubts
 from longtail.metrics.bins import by_bin, label_bins
+from longtail.metrics.label_errors import confusions
 from longtail.metrics.places import place
 from longtail.model.explanation import explain
+from longtail.stages.unseen import judged
 
 folder = sys.argv[1] if len(sys.argv) > 1 else "examples/debian-packages"
 dataset = Dataset.read(folder)
@@ -62,15 +65,20 @@ for kind in model.kinds:
 
 # %% [markdown]
 # ## What it gets wrong with the greatest confidence
-# Often the label is right and missing in the data.
+# Often the label is right and missing in the data. `longtail errors` lists these, and labels that are likely wrong.
 
 # %%
-ranked = model.rank(test.documents, 20, exclude=test.filtered)
-probable = model.probabilities(ranked)
-wrong = [
-    (probable[row, 0], row)
-    for row in range(len(test))
-    if ranked.ids[row, 0] >= 0 and ranked.ids[row, 0] not in test.targets[[row]].indices
-]
-for chance, row in sorted(wrong, reverse=True)[:5]:
-    print(f"{chance:.2f}  {test.documents.fields['title'][row]}  ->  {names[ranked.ids[row, 0]]}")
+ranked = model.rank(test.documents, 100, exclude=test.filtered)
+part = judged("test", np.arange(len(test)), test, ranked, dataset.train.targets)
+assert part is not None, "the test documents are too few to say how probable a label is"
+missing = [one for one in doubts([part.unseen]) if one.kind == "missing"]
+for one in missing[:5]:
+    print(f"{one.chance:.2f}  {test.documents.fields['title'][one.document]}  ->  {names[one.label]}")
+
+# %% [markdown]
+# ## Which labels it takes for which
+# A true label that is missed, and the wrong one in its place.
+
+# %%
+for pair in confusions(place(ranked, test.targets), 5):
+    print(f"{pair.documents} documents: {names[pair.missed]}  ->  {names[pair.predicted]}")

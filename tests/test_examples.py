@@ -13,7 +13,7 @@ from longtail.testing.planted import planted
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAID = {
     "01_explore.py": ["of the pairs", "unseen", "there is a filter"],
-    "02_look_inside.py": ["classifier: ", "unseen", "fused"],
+    "02_look_inside.py": ["classifier: ", "unseen", "fused", "documents: "],
     "03_compare.py": ["unidec - words, P@1: +", "PSP@5"],
 }
 

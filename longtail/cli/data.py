@@ -15,10 +15,10 @@ from rich.status import Status
 from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
+from longtail.cli.report_file import write_page
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
-from longtail.data.describe import sections
 from longtail.data.filters import proposed_filter
 from longtail.data.holdout import with_test_split
 from longtail.data.io.imports import Columns, Match, import_tables
@@ -26,6 +26,8 @@ from longtail.data.io.manifest import is_encoding, part
 from longtail.data.io.writing import write_pairs
 from longtail.errors import BadInput
 from longtail.files import must_be_free
+from longtail.report.data_page import page_of_data
+from longtail.report.description import sections
 from longtail.units import printable
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
@@ -81,12 +83,20 @@ def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
 
 
 @data_app.command()
-def describe(folder: Folder, json_file: JsonFile = None) -> None:
-    """Print a data set in numbers: sizes, words, the tail, graphs, identity and reciprocal pairs.
+def describe(
+    folder: Folder,
+    json_file: JsonFile = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
+    ] = None,
+) -> None:
+    """Print a data set in numbers: sizes, words, the tail, repeated texts, leaks, labels that look alike, graphs.
 
     Identity pairs are a document and the label that is the same thing; of reciprocal pairs training holds the way back.
 
     Head, torso and tail are the labels by falling frequency, each with a third of the training pairs.
+
+    The report has histograms, examples, and what to do about what was found (docs/guides/errors.md).
     """
     with busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
@@ -103,6 +113,8 @@ def describe(folder: Folder, json_file: JsonFile = None) -> None:
         for row in section.rows:
             table.add_row(*row)
         console.print(table)
+    if report is not None:
+        write_page(report, page_of_data(description), console)
 
 
 @data_app.command("import")

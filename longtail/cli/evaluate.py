@@ -10,12 +10,12 @@ from rich.console import Console
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
+from longtail.cli.report_file import write_page
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import answers, apart, proposed_pairs
 from longtail.data.io.formats import read_sparse
 from longtail.errors import BadInput
-from longtail.files import replacing
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
 from longtail.metrics.ranking import metrics_of
@@ -80,9 +80,7 @@ def evaluate(
     if report is not None:
         from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
 
-        with replacing(report / "report.html") as path:
-            path.write_text(report_of_run(run, dataset, found.ranked, data=folder), encoding="utf-8")
-        console.print(f"The report is in {report / 'report.html'}.", highlight=False, markup=False)
+        write_page(report, report_of_run(run, dataset, found.ranked, data=folder), console)
 
 
 def warn_of_pairs(model: Model, found: Evaluation, dataset: Dataset, console: Console) -> None:

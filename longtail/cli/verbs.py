@@ -63,6 +63,11 @@ VERBS = {  # in the order of --help
     ),
     "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder.", "Use"),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set.", "Measure"),
+    "errors": _Verb(
+        "errors.errors",
+        "Show where a trained run errs, and which labels of documents are likely wrong or missing.",
+        "Measure",
+    ),
     "runs": _Verb(
         "runs.runs",
         "List runs: recipe, data, state, epochs and, where they were evaluated, their scores; the newest last.",

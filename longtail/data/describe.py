@@ -8,8 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.filters import identity_pairs, reciprocal_pairs, without
+from longtail.data.filters import answers, identity_pairs, reciprocal_pairs, without
 from longtail.data.graph import Graph
+from longtail.data.histogram import Bar, histogram
+from longtail.data.near_labels import LabelTexts, label_texts
+from longtail.data.repeats import SHOWN, Leakage, Repeats, cut, empty, labels_of, leakage, readings, repeats
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
@@ -38,6 +41,10 @@ class SplitNumbers:
         labels_a_document: mean.
         unlabelled: documents without a label.
         unseen: pairs whose label no training document has.
+        lengths: words a document, by field.
+        label_counts: labels a document.
+        empty: documents without a word, by field.
+        repeats: documents with the same text, by what a model may read: ``title`` and ``whole text``.
         identity: pairs of a document and the label that is itself, and that are not in the truth.
         identity_filtered: those that are in the filter file.
         reciprocal: pairs of which training holds the way back, and that are not in the truth.
@@ -51,6 +58,10 @@ class SplitNumbers:
     labels_a_document: float
     unlabelled: int
     unseen: int
+    lengths: dict[str, tuple[Bar, ...]]
+    label_counts: tuple[Bar, ...]
+    empty: dict[str, int]
+    repeats: dict[str, Repeats]
     identity: int
     identity_filtered: int
     reciprocal: int
@@ -70,13 +81,38 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class GraphNumbers:
-    """A graph in numbers; edges and linked rows are None where the graph lacks that side."""
+    """A graph in numbers; edges and linked rows are None where the graph lacks that side.
+
+    Attributes:
+        nodes: of the graph.
+        train_edges: from training documents.
+        train_linked: training documents with an edge.
+        label_edges: from labels.
+        label_linked: labels with an edge.
+        answers: edges from a training document to a node that is one of its labels.
+        links: edges a node, from documents and labels.
+        examples: training documents, their nodes and their labels.
+    """
 
     nodes: int
     train_edges: int | None
     train_linked: int | None
     label_edges: int | None
     label_linked: int | None
+    answers: int | None
+    links: tuple[Bar, ...]
+    examples: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Labels with ``least`` to ``most`` training documents: how many, and their pairs in each split."""
+
+    least: int
+    most: int
+    labels: int
+    train_pairs: int
+    test_pairs: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +130,11 @@ class Description:
         once: labels that one has.
         documents_a_label: mean over all L, in training.
         bands: head, torso and tail: labels by falling frequency, cut at a third and two thirds of the pairs.
+        label_lengths: words a label, by field.
+        label_empty: labels without a word, by field.
+        label_texts: labels that their titles do not tell apart, or hardly.
+        frequencies: labels by their number of training documents, none first.
+        leakage: test documents with the text of a training document, by what a model may read; {} without a test split.
         train: the training split.
         test: the test split, or None.
         graphs: by name.
@@ -109,23 +150,22 @@ class Description:
     once: int
     documents_a_label: float
     bands: tuple[Band, ...]
+    label_lengths: dict[str, tuple[Bar, ...]]
+    label_empty: dict[str, int]
+    label_texts: LabelTexts
+    frequencies: tuple[Tail, ...]
+    leakage: dict[str, Leakage]
     train: SplitNumbers
     test: SplitNumbers | None
     graphs: dict[str, GraphNumbers]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One table of a description: a title with the names of its columns, and its rows."""
-
-    header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
 
 
 def describe(dataset: Dataset) -> Description:
     """Count what is in a data set."""
     frequency = np.bincount(dataset.train.targets.indices, minlength=len(dataset.labels))
     train_itself = identity_pairs(dataset.train.documents, dataset.labels)
+    train, test, titles = dataset.train, dataset.test, dataset.labels.fields["title"]
+    read_as = readings(train.documents).items()
     return Description(
         name=dataset.name,
         description=dataset.description,
@@ -137,9 +177,14 @@ def describe(dataset: Dataset) -> Description:
         once=int((frequency == 1).sum()),
         documents_a_label=float(frequency.mean()),
         bands=bands(frequency),
-        train=_split(dataset.train, dataset, frequency, train_itself),
-        test=None if dataset.test is None else _split(dataset.test, dataset, frequency, train_itself),
-        graphs={name: _graph(graph) for name, graph in dataset.graphs.items()},
+        label_lengths=_lengths(dataset.labels),
+        label_empty=empty(dataset.labels),
+        label_texts=label_texts(titles, frequency),
+        frequencies=_tail(frequency, test),
+        leakage={} if test is None else {name: leakage(train, test, dataset.labels, of) for name, of in read_as},
+        train=_split(train, dataset, frequency, train_itself),
+        test=None if test is None else _split(test, dataset, frequency, train_itself),
+        graphs={name: _graph(graph, dataset) for name, graph in dataset.graphs.items()},
     )
 
 
@@ -193,6 +238,10 @@ def _split(split: Split, dataset: Dataset, frequency: npt.NDArray[np.int64], tra
         labels_a_document=split.targets.nnz / len(split),
         unlabelled=int((np.diff(split.targets.indptr) == 0).sum()),
         unseen=int((frequency[split.targets.indices] == 0).sum()),
+        lengths=_lengths(split.documents),
+        label_counts=histogram(np.diff(split.targets.indptr)),
+        empty=empty(split.documents),
+        repeats={name: repeats(split, dataset.labels, fields) for name, fields in readings(split.documents).items()},
         identity=identity.nnz,
         identity_filtered=_common(identity, split.filtered),
         reciprocal=reciprocal.nnz,
@@ -202,93 +251,45 @@ def _split(split: Split, dataset: Dataset, frequency: npt.NDArray[np.int64], tra
 
 
 def _common(pairs: CSR, filtered: CSR | None) -> int:
-    return 0 if filtered is None else int(pairs.multiply(filtered).nnz)
+    return 0 if filtered is None else int(pairs.multiply(filtered.sign()).nnz)
 
 
-def _graph(graph: Graph) -> GraphNumbers:
-    train, label = ((None, None) if m is None else (m.nnz, _linked(m)) for m in (graph.train, graph.label))
-    return GraphNumbers(len(graph.nodes), *train, *label)
+def _lengths(texts: Texts) -> dict[str, tuple[Bar, ...]]:
+    return {name: histogram(words(column)) for name, column in texts.fields.items()}
+
+
+def _tail(frequency: IntArray, test: Split | None) -> tuple[Tail, ...]:
+    """Labels by frequency, with the pairs that they have."""
+    in_test = None if test is None else np.bincount(test.targets.indices, minlength=len(frequency))
+    found = []
+    for bar in histogram(frequency, wide=True):
+        inside = (frequency >= bar.least) & (frequency <= bar.most)
+        pairs = None if in_test is None else int(in_test[inside].sum())
+        found.append(Tail(bar.least, bar.most, bar.number, int(frequency[inside].sum()), pairs))
+    return tuple(found)
+
+
+def _graph(graph: Graph, dataset: Dataset) -> GraphNumbers:
+    edges, rows = graph.train, dataset.train
+    links = [side.indices for side in (edges, graph.label) if side is not None]
+    examples = []
+    for row in [] if edges is None else np.flatnonzero(np.diff(edges.indptr))[:SHOWN].tolist():
+        assert edges is not None
+        nodes = edges.indices[edges.indptr[row] : edges.indptr[row + 1]].tolist()
+        said = cut(rows.documents.fields["title"][row]), cut("; ".join(graph.nodes[i] for i in nodes[:8]))
+        examples.append((*said, labels_of(rows, row, dataset.labels)))
+    return GraphNumbers(
+        nodes=len(graph.nodes),
+        train_edges=None if edges is None else edges.nnz,
+        train_linked=None if edges is None else _linked(edges),
+        label_edges=None if graph.label is None else graph.label.nnz,
+        label_linked=None if graph.label is None else _linked(graph.label),
+        answers=None if edges is None else _common(answers(rows.targets, graph.nodes, dataset.labels), edges),
+        links=histogram(np.bincount(np.concatenate(links), minlength=len(graph.nodes)), wide=True),
+        examples=tuple(examples),
+    )
 
 
 def _linked(edges: CSR) -> int:
     """Rows that have an edge."""
     return int((np.diff(edges.indptr) > 0).sum())
-
-
-def sections(description: Description) -> list[Section]:
-    """A description as tables of strings, for whoever prints them."""
-    found = [_split_section(description), _label_section(description)]
-    if description.graphs:
-        found.append(_graph_section(description))
-    return found
-
-
-def _split_section(description: Description) -> Section:
-    splits = {"train": description.train} | ({} if description.test is None else {"test": description.test})
-    fields = dict.fromkeys(field for split in splits.values() for field in split.words)
-    columns = [
-        {
-            "documents": f"{split.documents:,}",
-            **{f"words a {field} (mean, 95th percentile)": _lengths(split.words.get(field)) for field in fields},
-            "pairs of document and label": f"{split.pairs:,}",
-            "labels a document": f"{split.labels_a_document:.2f}",
-            "documents without a label": _share(split.unlabelled, split.documents),
-            "pairs with a label unseen in training": _share(split.unseen, split.pairs),
-            "identity pairs": f"{split.identity:,}",
-            "identity pairs in the filter file": _share(split.identity_filtered, split.identity),
-            "reciprocal pairs": f"{split.reciprocal:,}",
-            "reciprocal pairs in the filter file": _share(split.reciprocal_filtered, split.reciprocal),
-            "all pairs in the filter file": "no file" if split.filtered is None else f"{split.filtered:,}",
-        }
-        for split in splits.values()
-    ]
-    rows = [(name, *(column[name] for column in columns)) for name in columns[0]]
-    return Section(("documents", *splits), rows)
-
-
-def _label_section(description: Description) -> Section:
-    L, pairs = description.labels, description.train.pairs
-    rows: list[tuple[str, ...]] = [("labels", f"{L:,}")]
-    rows += [
-        (f"words a {field} (mean, 95th percentile)", _lengths(words))
-        for field, words in description.label_words.items()
-    ]
-    rows += [
-        ("documents a label", f"{description.documents_a_label:.2f}"),
-        ("never seen in training", _share(description.never, L)),
-        ("seen once", _share(description.once, L)),
-    ]
-    for band in description.bands:
-        size = f"{band.least:,}" if band.least == band.most else f"{band.least:,}-{band.most:,}"
-        rows.append((band.name, f"{_share(band.labels, L)} with {size} documents"))
-    if description.bands:
-        rows.append(("head, torso and tail", f"a third of {pairs:,} pairs each"))
-    constants = description.propensity
-    rows.append(("propensity", "no A and B: no PSP" if constants is None else f"A {constants.A:g}, B {constants.B:g}"))
-    return Section(("labels", "train"), rows)
-
-
-def _graph_section(description: Description) -> Section:
-    header = ("graphs", "nodes", "document edges", "documents linked", "label edges", "labels linked")
-    rows: list[tuple[str, ...]] = [
-        (
-            name,
-            f"{graph.nodes:,}",
-            *_edges(graph.train_edges, graph.train_linked, description.train.documents),
-            *_edges(graph.label_edges, graph.label_linked, description.labels),
-        )
-        for name, graph in description.graphs.items()
-    ]
-    return Section(header, rows)
-
-
-def _edges(edges: int | None, linked: int | None, rows: int) -> tuple[str, str]:
-    return ("-", "-") if edges is None or linked is None else (f"{edges:,}", f"{100 * linked / rows:.1f} %")
-
-
-def _lengths(words: Words | None) -> str:
-    return "-" if words is None else f"{words.mean:.1f}, {words.most:,}"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part:,}" if not part or not whole else f"{part:,} ({100 * part / whole:.1f} %)"

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from longtail.metrics.ranking import columns
-from longtail.report.html_parts import breakable
+from longtail.report.html_parts import bar, breakable
 from longtail.report.svg import Point, curves, reliability, scatter
 from longtail.units import duration, mean, size
 
@@ -69,9 +69,7 @@ def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric:
         rows = ""
         for one in series:
             value = one.row["bins"][one.kind][metric][b]
-            fill = f'<div class="fill" style="width:{100 * value / most:.1f}%;--c:var(--s{one.colour % 10})"></div>'
-            label = f'<div class="name" title="{escape(one.name)}">{escape(one.name)}</div>'
-            rows += f'<div class="bar">{label}<div class="track">{fill}</div><div class="value">{value:.1f}</div></div>'
+            rows += bar(one.name, value / most, f"{value:.1f}", one.colour)
         title = f"Bin {name}" if name[0].isdigit() else name.capitalize()
         about = f'<span class="muted"> {bins["labels"][b]:,} labels{frequency}</span>'
         panels += f'<div class="card"><h3>{title}<br><small>{about}</small></h3>{rows}</div>'

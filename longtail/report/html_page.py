@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from longtail.metrics.ranking import columns, metric_of
@@ -21,7 +17,7 @@ from longtail.report.figures import (
     reliability_plot,
     training_curves,
 )
-from longtail.report.html_parts import breakable, cell_of, paragraph, row_of, table_of
+from longtail.report.html_parts import breakable, cell_of, document, figure_card, paragraph, row_of, table_of
 from longtail.report.names import short_names
 from longtail.report.selection import best_of, differing, unfinished
 from longtail.units import duration, half_width, mean, size
@@ -53,24 +49,8 @@ def page(results: Mapping[str, Any], logs: Mapping[str, Sequence[Mapping[str, An
     if rows:
         sections |= _sections(results, logs, shown)
         sections[""] += _names(names)
-    links = "".join(f'<a href="#{_anchor(title)}">{title}</a>' for title in sections if title)
-    only = f": {escape(next(iter(rows)))}" if len(rows) == 1 else ""
-    body = f"<h1>{escape(data['name'])}{only}</h1>{_about(results)}<nav>{links}</nav>"
-    for title, content in sections.items():
-        heading = f'<h2 id="{_anchor(title)}">{title}</h2>' if title else ""
-        body += f"<section>{heading}{content}</section>"
-    style, script = (files("longtail.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    embedded = json.dumps(shown, ensure_ascii=False).replace("<", "\\u003c")
-    allowed = b64encode(sha256(script.encode()).digest()).decode()  # no other script runs, and nothing is asked for
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
-    script = f'<script type="application/json" id="data">{embedded}</script><script>{script}</script>' if shown else ""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(data['name'])}{only}</title><style>{style}</style></head>"
-        f"<body><main>{body}</main>{script}</body></html>\n"
-    )
+    only = f": {next(iter(rows))}" if len(rows) == 1 else ""
+    return document(f"{data['name']}{only}", _about(results), sections, shown)
 
 
 def _renamed(rows: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
@@ -107,10 +87,6 @@ def _sections(
     return {title: body for title, body in sections.items() if body}
 
 
-def _anchor(title: str) -> str:
-    return title.lower().replace(" ", "-")
-
-
 def _about(results: Mapping[str, Any]) -> str:
     data, machine = results["data"], results["machine"]
     counts = ("documents", "training documents"), ("test_documents", "test documents"), ("labels", "labels")
@@ -141,7 +117,7 @@ def _cards(series: Sequence[Series]) -> str:
 
 
 def _card(title: str, value: str, of: Series) -> str:
-    return f'<div class="card"><div class="note">{title}</div><div class="big">{value}</div>{_key(of)}</div>'
+    return figure_card(title, value, _key(of))
 
 
 def _key(of: Series) -> str:

@@ -14,6 +14,7 @@ VERBS = {
     "data describe": ("{data}",),
     "list": ("losses",),
     "evaluate": ("{run}", "--data", "{data}"),
+    "errors": ("{run}", "--data", "{data}", "--out", "{out}"),
 }
 
 
@@ -30,7 +31,10 @@ def test_verbs_that_print_a_table_have_it_as_json(words):
 
 @pytest.mark.parametrize("words", VERBS)
 def test_json_is_a_file_or_all_of_the_output(words, longtail, run, planted_folder, tmp_path):
-    given = (*words.split(), *(word.format(run=run, data=planted_folder) for word in VERBS[words]))
+    given = (
+        *words.split(),
+        *(word.format(run=run, data=planted_folder, out=tmp_path / "out") for word in VERBS[words]),
+    )
     status, table, errors = longtail(*given, "--json", tmp_path / "said.json")
     assert (status, errors) == (0, "")
     assert table == longtail(*given)[1]

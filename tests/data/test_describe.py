@@ -7,8 +7,9 @@ import pytest
 
 from longtail.data import describe as module
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.describe import Band, Words, bands, describe, sections, words
+from longtail.data.describe import Band, Words, bands, describe, words
 from longtail.data.texts import Strings
+from longtail.report.description import sections
 
 
 def test_numbers_by_hand(fruit: Path) -> None:

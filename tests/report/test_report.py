@@ -9,11 +9,11 @@ import shutil
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
+from whole_page import Whole
 
 from longtail.data.texts import Texts
 from longtail.report.compose import about
@@ -33,33 +33,7 @@ from longtail.units import duration, size
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
-VOID = {"meta", "br", "wbr"}
 HOSTILE = '</script><b>"&'
-
-
-class Whole(HTMLParser):
-    """Fails on a tag that is closed in the wrong place, and collects texts and attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.texts, self.attributes = [], [], []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.attributes += [(tag, name, value) for name, value in attrs]
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in {"style", "script"}:
-            self.texts.append(data)
 
 
 def embedded(text):

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
-from collections.abc import Iterable, Iterator
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from longtail.data.sparse import CSR, row_of_entry
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import replacing
+from longtail.units import printable
+
+_FORMULA = ("=", "+", "-", "@")  # begins what a spreadsheet would reckon
 
 
 def write_lines(path: Path, texts: Iterable[str]) -> None:
@@ -53,6 +58,31 @@ def write_pairs(path: Path, pairs: CSR) -> None:
     """Write a filter file."""
     rows = row_of_entry(pairs)
     write_lines(path, (f"{i} {j}" for i, j in zip(rows.tolist(), pairs.indices.tolist(), strict=True)))
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as CSV that a spreadsheet shows as it is.
+
+    It begins with a byte order mark, so that it is read as UTF-8. A text that would be a formula has an apostrophe
+    before it, which is how spreadsheets mark a text; control characters and line ends are written as JSON does.
+
+    Args:
+        path: of the file.
+        header: names of columns.
+        rows: values by column; None is an empty cell.
+    """
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8-sig", errors="replace", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(header)
+        table.writerows([_cell(row[name]) for name in header] for row in rows)
+
+
+def _cell(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    first = unicodedata.normalize("NFKC", text.lstrip()[:1])  # a full-width sign is one, too
+    return f"'{text}" if first.startswith(_FORMULA) else text
 
 
 def write_labels(path: Path, labels: Texts) -> None:
