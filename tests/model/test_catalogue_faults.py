@@ -202,7 +202,7 @@ def test_the_run_knows_how_many_changes_there_are(whole):
 def test_a_catalogue_that_another_process_holds_is_not_said_to_be_broken(whole, tmp_path, monkeypatch):
     """Who follows the remedy of a broken one would lose changes."""
     run = shutil.copytree(whole[0], tmp_path / "run")
-    monkeypatch.setattr("longtail.model.catalogue._BUSY", 0.05)
+    monkeypatch.setattr("longtail.model.catalogue_file._BUSY", 0.05)
     other = sqlite3.connect(run / NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(
