@@ -7,14 +7,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from longtail.errors import BadInput, LongtailError
 from longtail.model import integrity
 from longtail.model.catalogue_file import CatalogueFile
-from longtail.model.integrity import LABELS, NAME, broken, checked
-from longtail.topk import AnyArray
+from longtail.model.integrity import CORRECTIONS, LABELS, NAME, broken, checked
+from longtail.topk import AnyArray, FloatArray
 
 _FOLDER = re.compile(r"model(-[0-9]+)?")  # that a model of a run has
 
@@ -41,6 +42,24 @@ class Change(NamedTuple):
     id: int = -1
 
 
+class Correction(NamedTuple):
+    """What a person says of a text and a label.
+
+    Attributes:
+        document: the text, by field.
+        uid: of the label.
+        is_right: whether the text has the label; where it has not, the label is not given to the text.
+        vector: (W,) float32, the text's key in the model's memory; (0,) where none is kept.
+        number: that the catalogue gives it; of the same text and label the newest one stays.
+    """
+
+    document: Example
+    uid: str
+    is_right: bool
+    vector: FloatArray = np.zeros(0, np.float32)
+    number: int = 0
+
+
 class State(NamedTuple):
     """Where a catalogue stands. Changes are numbered from 1.
 
@@ -58,10 +77,12 @@ class State(NamedTuple):
     folder: str = "model"
     numbered: bool = True
 
+
 class Catalogue(CatalogueFile):
     """The changes of a run's labels, in ``RUN/labels.sqlite``; any number of processes may read and write it.
 
-    A change is on the disk before `put` returns. The table ``ids`` keeps the id of every label that was ever changed.
+    A change is on the disk before `put` returns, and a correction before `correct` does. The table ``ids`` keeps the id
+    of every label that was ever changed.
     """
 
     def state(self) -> State:
@@ -106,14 +127,52 @@ class Catalogue(CatalogueFile):
         """
         with self._changing():
             self._number([(change.uid, change.text is not None) for change in changes], known, first)
-            (last,) = self._connection.execute("SELECT last FROM state").fetchone()
-            for number, change in enumerate(changes, last + 1):
+            numbers = self._further(len(changes))
+            for number, change in zip(numbers, changes, strict=True):
                 row = (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
-                self._drop(f"{LABELS} WHERE uid = ?", change.uid)
-                values = (*row, self._counted(*row))
-                self._connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
-            self._connection.execute("UPDATE state SET last = ?", (last + len(changes),))
-        integrity.remember(self.path, self._identity, last + len(changes))
+                self._replace("labels", f"{LABELS} WHERE uid = ?", (change.uid,), row)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
+
+    def _further(self, count: int) -> range:
+        """Numbers of so many further changes."""
+        following = self.state().last + 1
+        self._connection.execute("UPDATE state SET last = last + ?", (count,))
+        return range(following, following + count)
+
+    def _replace(self, table: str, query: str, values: Sequence[object], row: Sequence[object]) -> None:
+        """Put a row into a table of six columns, in the place of those of a query."""
+        self._drop(query, *values)
+        row = (*row, self._counted(*row))
+        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+
+    def corrections(self, after: int) -> tuple[list[int], list[Correction]]:
+        """The numbers of all corrections, ascending, and those of them that were made after a number."""
+        new = []
+        for row in self._rows(f"{CORRECTIONS} WHERE number > ? ORDER BY number", after):
+            checked(self.path, row)
+            number, uid, document, is_right, vector, _ = row
+            new.append(Correction(json.loads(document), uid, bool(is_right), np.frombuffer(vector, np.float32), number))
+        return [number for (number,) in self._rows("SELECT number FROM corrections ORDER BY number")], new
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Correction]:
+        """Record corrections, all of them or none, and give them numbers; they are on the disk when this returns."""
+        with self._changing():
+            numbers = self._further(len(corrections))
+            for number, one in zip(numbers, corrections, strict=True):
+                document = json.dumps(one.document, sort_keys=True)
+                row = (number, one.uid, document, int(one.is_right), one.vector.astype(np.float32).tobytes())
+                self._replace("corrections", f"{CORRECTIONS} WHERE uid = ? AND document = ?", row[1:3], row)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
+        return [one._replace(number=number) for number, one in zip(numbers, corrections, strict=True)]
+
+    def withdraw(self, number: int) -> bool:
+        """Remove a correction, as `correct` records it, and say whether it was there."""
+        with self._changing():
+            self._drop(f"{CORRECTIONS} WHERE number = ?", number)
+            found = self._connection.execute("DELETE FROM corrections WHERE number = ?", (number,)).rowcount
+            numbers = self._further(found)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
+        return bool(found)
 
     def number(self, known: Known, first: int) -> None:
         """Give ids to the labels of a catalogue that an earlier version made, in the order of their changes.

@@ -137,9 +137,9 @@ class CatalogueFile:
         self._delta ^= int(digest, 16)
         return digest
 
-    def _drop(self, query: str, value: object) -> None:
+    def _drop(self, query: str, *values: object) -> None:
         """Count the rows of a query as gone."""
-        for row in self._connection.execute(query, (value,)).fetchall():
+        for row in self._connection.execute(query, values).fetchall():
             self._delta ^= checked(self.path, row)
 
     def back_up(self) -> None:

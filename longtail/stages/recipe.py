@@ -19,7 +19,7 @@ from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Ensemble
-from longtail.model.remembering import remember
+from longtail.model.remembering import keep_titles, remember
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.search.fusion import Fusion
 from longtail.stages.preset import Preset
@@ -251,6 +251,7 @@ def finish(run: Run, model: AnyModel) -> AnyModel:
     run.progress.account()
     if run.folder is not None:
         remove_folder(run.folder / "model")
+        keep_titles(run.folder, model.memory)
         model.save(run.folder / "model")
         remove_folder(run.folder / "tokens")
     return model

@@ -11,7 +11,7 @@ from longtail import Dataset, load, recipes
 from longtail.data.texts import Texts
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
-from longtail.search.memory import keys_of
+from longtail.search.keys import keys_of
 from longtail.serve.answers import Predict, answers
 from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
