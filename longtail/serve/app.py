@@ -33,8 +33,8 @@ from longtail.serve.telemetry import Metrics
 
 _PAGE = {
     "": ("page.html", "text/html"),
-    "page.js": ("page.js", "text/javascript"),
     "page.css": ("page.css", "text/css"),
+    **{name: (name, "text/javascript") for name in ("page.js", "card.js", "dom.js")},
 }
 Handler: TypeAlias = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
 UidInPath = Annotated[str, Path(max_length=schemas.UID_LENGTH)]

@@ -380,9 +380,3 @@ def test_no_wait_hangs_on_the_clock_of_the_system(client, bearer, monkeypatch):
             assert client.get(f"/v1/labels/{uid}").status_code == 200
         time.sleep(0.2)
         assert client.get("/readyz").status_code == 200
-
-
-def test_each_score_of_the_model_with_the_most_has_a_colour(client):
-    """OAK with a memory: plain, encoder, plain-classifier, classifier, product, fused, memory."""
-    sheet = client.get("/page.css").text
-    assert all(f".k{i} {{ fill: var(" in sheet for i in range(7))
