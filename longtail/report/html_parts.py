@@ -18,10 +18,17 @@ def paragraph(text: str) -> str:
 
 
 def table_of(header: Sequence[str], rows: Iterable[str], tips: Mapping[str, str] | None = None) -> str:
-    """A table that scrolls sideways where it is too wide; ``tips`` say what a column is when it is pointed at."""
+    """A table that scrolls sideways where it is too wide, by arrow keys, too.
+
+    Args:
+        header: names of columns.
+        rows: as HTML.
+        tips: what a column is, by its name, for who points at it.
+    """
     titles = {name: f' title="{escape(tip)}"' for name, tip in (tips or {}).items()}
     cells = "".join(f"<th{titles.get(name, '')}>{escape(name)}</th>" for name in header)
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+    table = f"<table><thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="a table that may scroll">{table}</div>'
 
 
 def row_of(label: str, cells: Iterable[str], kind: str = "", below: str = "") -> str:
