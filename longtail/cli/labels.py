@@ -135,7 +135,7 @@ def corrections(
         sys.stdout.writelines(printable(line) + "\n" for line in lines)
     else:
         write_lines(out, lines)
-        Console(stderr=True, highlight=False).print(f"wrote {out}: {len(lines):,} texts")
+        Console(stderr=True, highlight=False).print(f"wrote {len(lines):,} to {out}", markup=False)
 
 
 def _corrections_of(said: Mapping[str, Any]) -> list[Correction]:

@@ -81,7 +81,7 @@ class PredictRequest(_Request):
         list[Uid] | None, Field(max_length=UIDS, description="rank only these labels; unknown uids are left out")
     ] = None
     excluded: Annotated[list[Uid], Field(max_length=UIDS, description="never rank these labels")] = []
-    explain: Annotated[StrictBool, Field(description="say why each label was ranked; for one text at a time")] = False
+    explain: Annotated[StrictBool, Field(description="say why each label was ranked: by words, remembered documents and links; for one text")] = False
 
     @model_validator(mode="after")
     def _one_of_two(self) -> PredictRequest:
