@@ -6,12 +6,11 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from longtail.data.sparse import CSR, csr, csr_of_lists
+from longtail.data.sparse import csr
 from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, storable
 from longtail.errors import BadInput
 from longtail.model.base import Model
@@ -56,32 +55,18 @@ class Corrections:
                     said[key].append(value)
         return list(found.values())
 
-    @cached_property
-    def _wrong(self) -> Sequence[Correction]:
-        return [one for one in self.kept.values() if not one.is_right]
-
-    def rejected(
-        self, texts: Texts, fields: Sequence[str], labels: int, find: Callable[[str], int | None]
-    ) -> CSR | None:
-        """(n, L) pairs of texts and labels that were said to be wrong, or None where there are none.
+    def wrong(self, fields: Sequence[str], find: Callable[[str], int | None]) -> dict[tuple[str, ...], list[int]]:
+        """The rows of the labels that were said to be wrong, by text.
 
         Args:
-            texts: n of them.
-            fields: that have to be equal: those that the model reads.
-            labels: L.
+            fields: of a text that have to be equal: those that the model reads.
             find: the row of a label by its uid, or None.
         """
-        if not self._wrong:
-            return None
         rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
-        for one in self._wrong:
-            row = find(one.uid)
-            if row is not None:
+        for one in self.kept.values():
+            if not one.is_right and (row := find(one.uid)) is not None:
                 rows[tuple(one.document.get(name, "") for name in fields)].append(row)
-        nothing = [""] * len(texts)
-        columns = [texts.fields.get(name, nothing) for name in fields]
-        lists = [rows.get(text, []) for text in zip(*columns, strict=True)]
-        return csr_of_lists(lists, labels) if any(lists) else None
+        return dict(rows)
 
     def remembered(self, model: Model, memory: Memory, find: Callable[[str], int | None]) -> list[Part]:
         """The texts that have labels, as documents that a memory asks, too; none where there are none.

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.filters import union
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model
@@ -185,7 +185,17 @@ class Snapshot(Model):
 
     def rejected(self, texts: Texts) -> CSR | None:
         """(n, L) pairs of n texts and labels that were said to be wrong, or None where there are none."""
-        return self.corrections.rejected(texts, self.fields, len(self), self.find)
+        if not self._wrong:
+            return None
+        nothing = [""] * len(texts)
+        columns = [texts.fields.get(name, nothing) for name in self.fields]
+        lists = [self._wrong.get(text, []) for text in zip(*columns, strict=True)]
+        return csr_of_lists(lists, len(self)) if any(lists) else None
+
+    @cached_property
+    def _wrong(self) -> dict[tuple[str, ...], list[int]]:
+        """Rows of labels by the texts that they are wrong for."""
+        return self.corrections.wrong(self.fields, self.find)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Model:
         """The model over m labels that it was not trained with; their ids follow the largest that there is."""

@@ -81,7 +81,9 @@ class PredictRequest(_Request):
         list[Uid] | None, Field(max_length=UIDS, description="rank only these labels; unknown uids are left out")
     ] = None
     excluded: Annotated[list[Uid], Field(max_length=UIDS, description="never rank these labels")] = []
-    explain: Annotated[StrictBool, Field(description="say why each label was ranked: by words, remembered documents and links; for one text")] = False
+    explain: Annotated[StrictBool, Field(description="say why: words, documents, links; for one text at a time")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> PredictRequest:

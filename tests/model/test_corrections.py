@@ -32,10 +32,14 @@ def scores(label_set, text=TEXT):
     return {label.uid: label.score for label in label_set.refresh().predict([text], 1000)[0]}
 
 
-def nearest(label_set, uid):
-    """The title of the nearest document with a label."""
+def explained(label_set, uid):
+    """The titles of the nearest documents with a label."""
     snapshot = label_set.refresh()
-    return explain(snapshot, TEXT, np.array([snapshot.find(uid)]))[0].near[0].title
+    return [near.title for near in explain(snapshot, TEXT, np.array([snapshot.find(uid)]))[0].near]
+
+
+def nearest(label_set, uid):
+    return explained(label_set, uid)[0]
 
 
 def test_a_text_with_its_label_is_remembered_at_once_and_forgotten_again(remembering, run_with_memory):
@@ -73,12 +77,13 @@ def test_a_label_that_is_wrong_is_given_to_other_texts_alone(label_set, kind):
 
 def test_they_outlast_compaction_and_go_with_their_label_and_come_back_with_it(remembering, run_with_memory):
     remembering.add([NewLabel("new", "a new label", [{"title": "its example"}])])
-    remembering.refresh()
+    before = explained(remembering, remembering.refresh().base.labels.uids[3])
     remembering.correct([Correction(TEXT, "new", True), Correction({"title": "its example"}, "new", False)])
     for _ in range(2):
         remembering.compact()
         with_them = LabelSet(run_with_memory, device="cpu")
         assert nearest(with_them, "new") == TEXT["title"]
+        assert explained(with_them, with_them.snapshot.base.labels.uids[3]) == before
         assert "new" not in scores(with_them, {"title": "its example"})
         assert [one.is_right for one in with_them.snapshot.corrections.kept.values()] == [True, False]
         with_them.remove(["new"])

@@ -3,7 +3,7 @@
 import { showCard } from "./card.js";
 import { ask, at, bar, closeWithEscape, counted, later, make, opener, replaceItems, say } from "./dom.js";
 
-const FOUND = 20; // labels of a search
+const FOUND = 10; // labels of a search
 const state = { asked: 0, looked: 0, kind: null, probable: [], changes: false, text: "", said: new Map() };
 
 const token = () => at("token").value;
