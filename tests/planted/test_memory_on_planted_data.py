@@ -85,6 +85,17 @@ def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
     np.testing.assert_array_equal(again.memory.keys.vectors, model.memory.keys.vectors)
 
 
+def test_a_run_knows_the_titles_of_what_its_model_remembers(trained):
+    data, _, folder, _ = trained
+    labels = LabelSet(folder, device="cpu")
+    memory = labels.snapshot.base.memory
+    titles = [memory.keys.title(i) for i in range(len(memory.keys.vectors))]
+    assert set(titles) <= set(data.train.documents.fields["title"])
+    again = keys_of(labels.snapshot.encode(Texts.of(titles)), labels.snapshot.key_columns)
+    np.testing.assert_allclose(again, memory.keys.vectors, atol=1e-5)
+    labels.close()
+
+
 def test_a_refit_remembers_with_its_own_encoder(trained):
     data, _, _, model = trained
     refit = recipes.unidec(data, **SMALL | {"refit": True})
