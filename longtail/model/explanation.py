@@ -18,7 +18,7 @@ from longtail.text.tokens import token_table
 from longtail.topk import FloatArray, IntArray, TopK
 
 WORDS = 64  # words of a text that are explained; the rest counts as one more
-NEAR = 5  # documents that have a label
+NEAR, NAMED = 5, 10  # documents that have a label; labels for which they are looked up, each by a pass over all
 
 
 class Explained(NamedTuple):
@@ -28,7 +28,7 @@ class Explained(NamedTuple):
         scores: of the label by score kind.
         words: of the title in order, each with the score that the label loses without it (below 0: that it gains).
         near: documents that the model remembers with the label, those nearest to the text first; None where it
-            remembers none.
+            remembers none, and for labels behind the first ten.
     """
 
     scores: dict[str, float]
@@ -64,7 +64,8 @@ def _near(model: Model, vector: FloatArray, rows: IntArray) -> list[list[Near] |
     if memory is None:
         return [None] * len(rows)
     (key,) = keys_of(vector, memory.columns)
-    return [memory.nearest_with(row, key, NEAR) for row in rows.tolist()]
+    found = [memory.nearest_with(row, key, NEAR) for row in rows[:NAMED].tolist()]
+    return [*found, *[None] * len(rows[NAMED:])]
 
 
 class Node(NamedTuple):

@@ -135,7 +135,7 @@ class RankedLabel(BaseModel):
     probability: float | None = None
     scores: dict[str, float] | None = None
     words: list[Word] | None = None
-    near: list[NearDocument] | None = None
+    near: Annotated[list[NearDocument] | None, Field(description="for the first ten labels of a text")] = None
 
 
 class Ranking(BaseModel):

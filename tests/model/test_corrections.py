@@ -145,6 +145,8 @@ def test_a_text_of_words_that_the_model_does_not_know_is_near_to_none(rememberin
 def test_a_model_without_a_memory_and_titles_that_are_gone_or_broken(label_set, run_with_memory):
     row = np.array([3])
     assert explain(label_set.snapshot, TEXT, row)[0].near is None
+    many = explain(load(run_with_memory), TEXT, np.arange(12))
+    assert [why.near is None for why in many] == [False] * 10 + [True] * 2
     (run_with_memory / "documents" / "blob.npy").write_bytes(b"broken")
     with pytest.raises(BadInput, match=r"documents.*rankings are then explained without titles"):
         LabelSet(run_with_memory, device="cpu")
