@@ -26,7 +26,8 @@ from longtail.model import load
 from longtail.model.base import Model
 from longtail.model.remembering import remember
 from longtail.search.exact import Exact
-from longtail.search.memory import SHORTLIST, keys_of
+from longtail.search.keys import keys_of
+from longtail.search.memory import SHORTLIST
 from longtail.topk import FloatArray
 from longtail.train.progress import settings_of
 

@@ -25,6 +25,7 @@ from longtail.cli.verbs import VERBS, command_of
 from longtail.losses import LOSSES
 from longtail.options import Option, options_of
 from longtail.recipes import RECIPES
+from longtail.serve import corrections
 from longtail.serve.app import api, operation
 from longtail.stages.recipe import options_class
 from longtail.transforms import TRANSFORMS
@@ -161,7 +162,7 @@ def kinds() -> str:
 def http() -> str:
     """Every route of the server, from its OpenAPI schema."""
     app = FastAPI()
-    for router in (api, operation):
+    for router in (api, corrections.api, operation):
         app.include_router(router)
     schema = app.openapi()
     parts = [f"# HTTP\n\n{_MADE}"]

@@ -32,19 +32,22 @@ def save_arrays(folder: Path, arrays: Mapping[str, AnyArray]) -> None:
         write_json(path / CHECKSUMS, hashes(path, card=CHECKSUMS))
 
 
-def load_arrays(folder: Path, names: Sequence[str], *, mapped: bool = False) -> list[AnyArray]:
+def load_arrays(
+    folder: Path, names: Sequence[str], *, mapped: bool = False, remedy: str | None = None
+) -> list[AnyArray]:
     """The arrays that `save_arrays` wrote. Those of earlier versions have no checksums, and are read without.
 
     Args:
         folder: which they are in.
         names: of the arrays.
         mapped: whether to map the files, read-only, and not to read them.
+        remedy: what to do where one is not; to remove the folder, as what is made again, if left out.
 
     Raises:
         BadInput: one is missing, or is not what was written.
     """
     files = [f"{name}.npy" for name in names]
-    remedy = remade(folder)
+    remedy = remedy or remade(folder)
     if (folder / CHECKSUMS).exists():
         checksums = read_json(folder / CHECKSUMS, remedy=remedy, keys=files)
         check_hashes(folder, {file: checksums[file] for file in files}, remedy=remedy)

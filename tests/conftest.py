@@ -6,11 +6,14 @@ import shutil
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tiny_bert import write_tiny_bert
 
-from longtail import recipes
+from longtail import load, recipes
+from longtail.files import remove_folder
 from longtail.model.label_set import LabelSet
+from longtail.model.remembering import keep_titles, remember
 from longtail.testing.planted import planted
 
 for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
@@ -35,10 +38,31 @@ def trained(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def trained_with_memory(trained, tmp_path_factory):
+    """The same, with a memory of its 400 training documents, whose weight was not learned."""
+    run = tmp_path_factory.mktemp("remembering") / "run"
+    dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
+    shutil.copytree(trained, run)
+    model = load(run, changes=False)
+    weights = np.insert(model.fusion.weights, -1, [8, 0, 0], axis=0)
+    model = model.fused_by(model.fusion, remember(model, dataset.train.documents, dataset.train.targets, weights))
+    remove_folder(run / "model")
+    keep_titles(run, model.memory)
+    model.save(run / "model")
+    return run
+
+
 @pytest.fixture
 def run(trained, tmp_path):
     """A run folder of the test's own."""
     return shutil.copytree(trained, tmp_path / "run")
+
+
+@pytest.fixture
+def run_with_memory(trained_with_memory, tmp_path):
+    """A run folder of the test's own, whose model remembers its training documents."""
+    return shutil.copytree(trained_with_memory, tmp_path / "remembering")
 
 
 @pytest.fixture

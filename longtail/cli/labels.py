@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
 from longtail.cli.run_folder import RunFolder
 from longtail.data.io.formats import json_lines
+from longtail.data.io.writing import write_lines
 from longtail.errors import BadInput
+from longtail.model.catalogue import Correction
 from longtail.model.label_set import LabelSet, NewLabel
+from longtail.model.predictions import FIELDS
 from longtail.units import printable
 
-labels_app = typer.Typer(help="Add, remove and list labels of a trained model.", no_args_is_help=True)
+labels_app = typer.Typer(help="Add, remove, list and correct labels of a trained model.", no_args_is_help=True)
 _BLOCK = 1_000  # labels added at a time
+T = TypeVar("T")
 
 
 @labels_app.command()
@@ -32,7 +37,7 @@ def add(
 ) -> None:
     """Add labels to a trained model, or replace those with the same uid; a running server has them at once."""
     if input_file is not None:
-        labels = _read(input_file)
+        labels = _read(input_file, "strings for uid and text, and perhaps a list of examples", _label_of)
     elif uid is not None and text is not None:
         labels = [NewLabel(uid, text, [{"title": one} for one in example or []])]
     else:
@@ -77,19 +82,88 @@ def compact(run: RunFolder) -> None:
     Console(stderr=True, highlight=False).print(f"{count:,} labels in one table")
 
 
-def _read(path: Path) -> list[NewLabel]:
-    labels = []
+@labels_app.command()
+def correct(
+    run: RunFolder,
+    uid: Annotated[str | None, typer.Option(help="Of a label.")] = None,
+    text: Annotated[str | None, typer.Option(help="That has it.")] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="The text has not the label.")] = False,
+    input_file: Annotated[
+        Path | None, typer.Option("--input", help="Or JSON lines, as labels corrections writes them.")
+    ] = None,
+) -> None:
+    """Say that a text has a label, or has it not; predictions know it at once, also those of a running server."""
+    if input_file is not None:
+        given = _read(input_file, "a title, and lists of uids and wrong_uids", _corrections_of)
+    elif uid is not None and text is not None:
+        given = [[Correction({"title": text}, uid, not wrong)]]
+    else:
+        raise BadInput("labels correct", "expected --uid and --text, or --input", remedy="give one or the other")
+    label_set = LabelSet(run, device="cpu", exact=True)
+    numbers = label_set.correct([one for of_text in given for one in of_text])
+    label_set.close()
+    Console(stderr=True, highlight=False).print(f"kept {len(numbers):,}")
+
+
+@labels_app.command()
+def withdraw(run: RunFolder, ids: Annotated[list[int], typer.Argument(help="Of the corrections.")]) -> None:
+    """Take corrections back."""
+    label_set = LabelSet(run, device="cpu", exact=True)
+    try:
+        if missing := [str(number) for number in ids if number not in label_set.snapshot.corrections.kept]:
+            problem = f"expected those of corrections, found {', '.join(missing)}"
+            raise BadInput("ids", problem, remedy="see longtail labels corrections; nothing was withdrawn")
+        for number in ids:
+            label_set.withdraw(number)
+    finally:
+        label_set.close()
+    Console(stderr=True, highlight=False).print(f"withdrew {len(ids):,}")
+
+
+@labels_app.command()
+def corrections(
+    run: RunFolder,
+    out: Annotated[
+        Path | None, typer.Option(help="A file to write them to; they are printed if left out.", show_default=False)
+    ] = None,
+) -> None:
+    """Give the corrections as JSON lines, a text each, which train and data import read as documents with labels."""
+    label_set = LabelSet(run, device="cpu", exact=True)
+    lines = [json.dumps(record, ensure_ascii=False) for record in label_set.corrected_texts()]
+    label_set.close()
+    if out is None:
+        sys.stdout.writelines(printable(line) + "\n" for line in lines)
+    else:
+        write_lines(out, lines)
+        Console(stderr=True, highlight=False).print(f"wrote {len(lines):,} to {out}", markup=False)
+
+
+def _corrections_of(said: Mapping[str, Any]) -> list[Correction]:
+    document = {name: _string(said[name]) for name in FIELDS if name in said}
+    verdicts = (("uids", True), ("wrong_uids", False))
+    return [Correction(document, _string(uid), is_right) for key, is_right in verdicts for uid in said[key]]
+
+
+def _label_of(said: Mapping[str, Any]) -> NewLabel:
+    examples = [{"title": one} if isinstance(one, str) else dict(one) for one in said.get("examples", [])]
+    checked = [{name: _string(part) for name, part in one.items()} for one in examples]
+    return NewLabel(_string(said["uid"]), _string(said["text"]), checked)
+
+
+def _string(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _read(path: Path, expected: str, made: Callable[[Mapping[str, Any]], T]) -> list[T]:
+    """What is made of each line of a file of JSON lines."""
+    found = []
     for number, said in enumerate(json_lines(path), 1):
+        assert said is not None, "json_lines stops at what is none"
         try:
-            assert said is not None, "json_lines stops at what is none"
-            examples = [{"title": one} if isinstance(one, str) else dict(one) for one in said.get("examples", [])]
-            label = NewLabel(said["uid"], said["text"], examples)
+            found.append(made(said))
         except (ValueError, KeyError, TypeError) as error:
-            problem = f"expected a JSON object with uid, text and perhaps examples, found {str(said)[:60]}"
+            problem = f"expected {expected}, found {str(said)[:60]}"
             raise BadInput(path, problem, remedy="mend the line", line=number) from error
-        if not all(
-            isinstance(part, str) for part in (label.uid, label.text, *(p for e in examples for p in e.values()))
-        ):
-            raise BadInput(path, "expected strings", remedy="mend the line", line=number)
-        labels.append(label)
-    return labels
+    return found

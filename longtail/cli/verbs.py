@@ -50,7 +50,7 @@ VERBS = {  # in the order of --help
     ),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed.", "Use"),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /.", "Use"),
-    "labels": _Verb("labels.labels_app", "Add, remove and list labels of a trained model.", "Use"),
+    "labels": _Verb("labels.labels_app", "Add, remove, list and correct labels of a trained model.", "Use"),
     "index": _Verb(
         "serve.index",
         "Build an approximate index, which serve and predict then use: for 300,000 labels and more.",

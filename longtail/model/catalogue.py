@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
+import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
-from longtail.files import must_be_a_file, replacing
-from longtail.hashes import sha256
 from longtail.model import integrity
-from longtail.model.integrity import BACKUP, LABELS, NAME, RESTORE, Unusable, broken, checked, unusable
-from longtail.topk import AnyArray
+from longtail.model.catalogue_file import CatalogueFile
+from longtail.model.integrity import CORRECTIONS, LABELS, NAME, broken, checked
+from longtail.topk import AnyArray, FloatArray
 
-_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 _FOLDER = re.compile(r"model(-[0-9]+)?")  # that a model of a run has
-_OF_THE_FILE = {sqlite3.OperationalError, sqlite3.DatabaseError}  # other errors are faults of a program
-_BUSY = 30.0  # seconds to wait for another process that writes
 
 Example = Mapping[str, str]  # a document, by field
 Known: TypeAlias = Callable[[str], "int | None"]  # the stable id of a label by its uid, or None
@@ -50,6 +42,24 @@ class Change(NamedTuple):
     id: int = -1
 
 
+class Correction(NamedTuple):
+    """What a person says of a text and a label.
+
+    Attributes:
+        document: the text, by field.
+        uid: of the label.
+        is_right: whether the text has the label; where it has not, the label is not given to the text.
+        vector: (W,) float32, the text's key in the model's memory; (0,) where none is kept.
+        number: that the catalogue gives it; of the same text and label the newest one stays.
+    """
+
+    document: Example
+    uid: str
+    is_right: bool
+    vector: FloatArray = np.zeros(0, np.float32)
+    number: int = 0
+
+
 class State(NamedTuple):
     """Where a catalogue stands. Changes are numbered from 1.
 
@@ -68,115 +78,12 @@ class State(NamedTuple):
     numbered: bool = True
 
 
-class Catalogue:
+class Catalogue(CatalogueFile):
     """The changes of a run's labels, in ``RUN/labels.sqlite``; any number of processes may read and write it.
 
-    A change is one transaction, on the disk (write-ahead log, full synchronisation) before `put` returns. The table
-    ``ids`` keeps the id of every label that was ever changed. A file of an earlier version, which lacks tables or
-    columns, is brought up to date in place. Not for use by two threads at once.
-
-    In a folder that cannot be written the catalogue is only read, as it is when it is opened: there, SQLite cannot tell
-    others that it reads. Where another process is just writing it elsewhere, its changes are seen.
-
-    Every row is checked when the catalogue is opened, and again when it is read (`longtail.model.integrity`).
-
-    Args:
-        run: the run folder; the catalogue is made where there never was one.
-
-    Raises:
-        BadInput: the catalogue was made for another model than the run's, or is not as it was written.
+    A change is on the disk before `put` returns, and a correction before `correct` does. The table ``ids`` keeps the id
+    of every label that was ever changed.
     """
-
-    def __init__(self, run: Path) -> None:
-        integrity.must_be_there(run)
-        self.path, self._delta = run / NAME, 0
-        trained = sha256(run / "model" / "bundle.json")
-        must_be_a_file(self.path, remedy=RESTORE)
-        self._is_fixed = not all(os.access(path, os.W_OK) for path in (run, self.path) if path.exists())
-        if not self.path.exists():
-            self._must_be_writable()
-        try:
-            self._connection = sqlite3.connect(
-                _address(self.path) if self._is_fixed else self.path,
-                uri=self._is_fixed,
-                timeout=_BUSY,
-                isolation_level=None,
-                check_same_thread=False,
-                cached_statements=32,
-            )
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
-        try:
-            self._connection.execute("PRAGMA trusted_schema = OFF")
-            if not self._is_fixed:
-                self._connection.executescript(_PRAGMAS)
-            with self._transaction("BEGIN" if self._is_fixed else "BEGIN IMMEDIATE"):
-                if not self._is_fixed:
-                    integrity.bring_up_to_date(self._connection, self.path, trained)
-                found, last, self._identity = integrity.check(self._connection, self.path)
-            self._must_be_of(run / "model" / "bundle.json", trained, found)
-        except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
-            self.close()
-            raise unusable(self.path, error) from error
-        except LongtailError:
-            self.close()
-            raise
-        if not self._is_fixed:
-            integrity.remember(self.path, self._identity, last)
-        self._version, self._file = -1, _file(self.path)
-
-    def _must_be_of(self, card: Path, trained: str, found: str) -> None:
-        """Refuse the changes of another model; or, if that is why it seems to be another, a card that is broken."""
-        if found != trained:
-            read_card(card, remedy="copy the model folder again, whole")
-            problem = f"expected changes of this model ({trained[:12]}), found those of another ({found[:12]})"
-            raise BadInput(self.path, problem, remedy="move it away, and add its labels to this model")
-
-    def _must_be_writable(self) -> None:
-        if self._is_fixed:
-            problem = "expected a catalogue that this process may write, found one that it may only read"
-            raise BadInput(self.path, problem, remedy="change labels where the run folder can be written")
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """A transaction that changes rows."""
-        self._must_be_writable()
-        with self._transaction():
-            yield
-            integrity.sign(self._connection, self._delta)
-            if _file(self.path) != self._file:  # what is written to a file without a name is lost
-                problem = "expected the catalogue that was opened, found that it was removed or replaced meanwhile"
-                raise Unusable(self.path, problem, remedy=RESTORE)
-
-    @contextmanager
-    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-        self._delta = 0
-        try:
-            self._connection.execute(begin)
-            yield
-            self._connection.execute("COMMIT")
-        except BaseException as error:
-            if self._connection.in_transaction:  # SQLite ends it by itself where the disk fails
-                self._connection.execute("ROLLBACK")
-            if isinstance(error, Exception) and type(error) in _OF_THE_FILE:
-                raise unusable(self.path, error) from error
-            raise
-
-    def _rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
-        try:
-            return self._connection.execute(query, values).fetchall()
-        except sqlite3.Error as error:
-            raise unusable(self.path, error) from error
-
-    def touched(self) -> bool:
-        """Whether anybody else has changed the catalogue since this was last asked; some microseconds."""
-        before, ((self._version,),) = self._version, self._rows("PRAGMA data_version")
-        return before != self._version
 
     def state(self) -> State:
         """Where the catalogue stands.
@@ -220,25 +127,52 @@ class Catalogue:
         """
         with self._changing():
             self._number([(change.uid, change.text is not None) for change in changes], known, first)
-            (last,) = self._connection.execute("SELECT last FROM state").fetchone()
-            for number, change in enumerate(changes, last + 1):
+            numbers = self._further(len(changes))
+            for number, change in zip(numbers, changes, strict=True):
                 row = (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
-                self._drop(f"{LABELS} WHERE uid = ?", change.uid)
-                values = (*row, self._counted(*row))
-                self._connection.execute("INSERT OR REPLACE INTO labels VALUES (?, ?, ?, ?, ?, ?)", values)
-            self._connection.execute("UPDATE state SET last = ?", (last + len(changes),))
-        integrity.remember(self.path, self._identity, last + len(changes))
+                self._replace("labels", f"{LABELS} WHERE uid = ?", (change.uid,), row)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
 
-    def _counted(self, *row: object) -> str:
-        """The digest of a row that comes, which the end of the transaction counts."""
-        digest = integrity.digest(*row)
-        self._delta ^= int(digest, 16)
-        return digest
+    def _further(self, count: int) -> range:
+        """Numbers of so many further changes."""
+        following = self.state().last + 1
+        self._connection.execute("UPDATE state SET last = last + ?", (count,))
+        return range(following, following + count)
 
-    def _drop(self, query: str, value: object) -> None:
-        """Count the rows of a query as gone."""
-        for row in self._connection.execute(query, (value,)).fetchall():
-            self._delta ^= checked(self.path, row)
+    def _replace(self, table: str, query: str, values: Sequence[object], row: Sequence[object]) -> None:
+        """Put a row into a table of six columns, in the place of those of a query."""
+        self._drop(query, *values)
+        row = (*row, self._counted(*row))
+        self._connection.execute(f"INSERT OR REPLACE INTO {table} VALUES (?, ?, ?, ?, ?, ?)", row)  # noqa: S608
+
+    def corrections(self, after: int) -> tuple[list[int], list[Correction]]:
+        """The numbers of all corrections, ascending, and those of them that were made after a number."""
+        new = []
+        for row in self._rows(f"{CORRECTIONS} WHERE number > ? ORDER BY number", after):
+            checked(self.path, row)
+            number, uid, document, is_right, vector, _ = row
+            new.append(Correction(json.loads(document), uid, bool(is_right), np.frombuffer(vector, np.float32), number))
+        return [number for (number,) in self._rows("SELECT number FROM corrections ORDER BY number")], new
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Correction]:
+        """Record corrections, all of them or none, and give them numbers; they are on the disk when this returns."""
+        with self._changing():
+            numbers = self._further(len(corrections))
+            for number, one in zip(numbers, corrections, strict=True):
+                document = json.dumps(one.document, sort_keys=True)
+                row = (number, one.uid, document, int(one.is_right), one.vector.astype(np.float32).tobytes())
+                self._replace("corrections", f"{CORRECTIONS} WHERE uid = ? AND document = ?", row[1:3], row)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
+        return [one._replace(number=number) for number, one in zip(numbers, corrections, strict=True)]
+
+    def withdraw(self, number: int) -> bool:
+        """Remove a correction, as `correct` records it, and say whether it was there."""
+        with self._changing():
+            self._drop(f"{CORRECTIONS} WHERE number = ?", number)
+            found = self._connection.execute("DELETE FROM corrections WHERE number = ?", (number,)).rowcount
+            numbers = self._further(found)
+        integrity.remember(self.path, self._identity, numbers.stop - 1)
+        return bool(found)
 
     def number(self, known: Known, first: int) -> None:
         """Give ids to the labels of a catalogue that an earlier version made, in the order of their changes.
@@ -287,26 +221,6 @@ class Catalogue:
             self._connection.execute(
                 "UPDATE state SET folded = ?, dropped = ?, folder = ?, numbered = 1", (number, before.folded, folder)
             )
-
-    def back_up(self) -> None:
-        """Write a copy of the catalogue beside it, whole or not at all."""
-        with replacing(self.path.with_name(BACKUP)) as temporary:
-            self._rows("VACUUM INTO ?", str(temporary))
-
-
-def _address(path: Path) -> str:
-    """Of a catalogue that is only read. Without a log beside it nobody has it open, and SQLite needs no lock."""
-    log = path.with_name(f"{NAME}-wal")
-    return f"{path.absolute().as_uri()}?mode=ro{'' if log.exists() else '&immutable=1'}"
-
-
-def _file(path: Path) -> tuple[int, int]:
-    """Which file has a name."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return 0, 0
-    return status.st_dev, status.st_ino
 
 
 def _arrays(blob: bytes) -> Mapping[str, AnyArray]:

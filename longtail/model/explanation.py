@@ -1,4 +1,4 @@
-"""Why a label was ranked: its score of each kind, and how much each word of the text adds to it."""
+"""Why a label was ranked: its score of each kind, what each word of the text adds to it, and documents that have it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.modules.encoders.base import embed
+from longtail.search.keys import keys_of
+from longtail.search.memory import Near
 from longtail.text.tokens import token_table
 from longtail.topk import FloatArray, IntArray, TopK
 
 WORDS = 64  # words of a text that are explained; the rest counts as one more
+NEAR, NAMED = 5, 10  # documents that have a label; labels for which they are looked up, each by a pass over all
 
 
 class Explained(NamedTuple):
@@ -24,10 +27,13 @@ class Explained(NamedTuple):
     Attributes:
         scores: of the label by score kind.
         words: of the title in order, each with the score that the label loses without it (below 0: that it gains).
+        near: documents that the model remembers with the label, those nearest to the text first; None where it
+            remembers none, and for labels behind the first ten.
     """
 
     scores: dict[str, float]
     words: list[tuple[str, float]]
+    near: list[Near] | None
 
 
 def explain(model: Model, text: Mapping[str, str], rows: IntArray, kind: str | None = None) -> list[Explained]:
@@ -45,10 +51,21 @@ def explain(model: Model, text: Mapping[str, str], rows: IntArray, kind: str | N
     vectors = model.encode(Texts.by_field(shorter, model.fields))  # (1 + words, D)
     scores = _scores(model, rows, vectors, kind)  # (1 + words, m)
     whole = {name: _scores(model, rows, vectors[:1], name)[0].tolist() for name in model.kinds}
+    near = _near(model, vectors[:1], rows)
     return [
-        Explained({name: values[i] for name, values in whole.items()}, list(zip(pieces, lost, strict=True)))
+        Explained({name: values[i] for name, values in whole.items()}, list(zip(pieces, lost, strict=True)), near[i])
         for i, lost in enumerate((scores[0] - scores[1:]).T.tolist())
     ]
+
+
+def _near(model: Model, vector: FloatArray, rows: IntArray) -> list[list[Near] | None]:
+    """For labels in some rows, the documents that have them and are near to a text, (1, width + 1)."""
+    memory = next((scorer.memory for scorer in reversed(model.scorers) if scorer.memory is not None), None)
+    if memory is None:
+        return [None] * len(rows)
+    (key,) = keys_of(vector, memory.columns)
+    found = [memory.nearest_with(row, key, NEAR) for row in rows[:NAMED].tolist()]
+    return [*found, *[None] * len(rows[NAMED:])]
 
 
 class Node(NamedTuple):

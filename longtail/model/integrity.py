@@ -24,6 +24,7 @@ RESTORE = (  # a log that is left would be written over the copy
     f"remove {NAME}, too, to go on without its changes"
 )
 LABELS = "SELECT uid, number, text, examples, rows, digest FROM labels"
+CORRECTIONS = "SELECT number, uid, document, is_right, vector, digest FROM corrections"
 _BLOCKED = ("locked", "readonly", "unable to open", "is full", "I/O", "permission")  # SQLite, of a file that is whole
 _IDS = "SELECT uid, id, digest FROM ids"
 _STATE = "SELECT trained, last, folded, dropped, folder, numbered, identity, total, digest FROM state"
@@ -36,6 +37,10 @@ CREATE TABLE IF NOT EXISTS state (
     dropped INTEGER NOT NULL, folder TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS ids (uid TEXT PRIMARY KEY, id INTEGER NOT NULL UNIQUE) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS corrections (
+    number INTEGER PRIMARY KEY, uid TEXT NOT NULL, document TEXT NOT NULL, is_right INTEGER NOT NULL,
+    vector BLOB NOT NULL, digest TEXT NOT NULL, UNIQUE (uid, document)
+);
 """
 _LATER = (  # columns that came later, and what they are in a catalogue of an earlier version
     ("labels", "digest TEXT NOT NULL DEFAULT ''"),
@@ -125,7 +130,7 @@ def check(connection: sqlite3.Connection, path: Path) -> tuple[str, int, str]:
     if said != "ok":
         raise broken(path, said.replace("\n", " "))
     total = 0
-    for query in (LABELS, _IDS):
+    for query in (LABELS, _IDS, CORRECTIONS):
         for row in connection.execute(query):
             total ^= checked(path, row)
     *state, signed = connection.execute(_STATE).fetchone() or [""]
@@ -170,7 +175,8 @@ def sign(connection: sqlite3.Connection, delta: int) -> None:
 
 def digest(*values: object) -> str:
     """The digest of the values of a row, in hexadecimal."""
-    return hashlib.blake2b(repr(values).encode(), digest_size=16).hexdigest()
+    plain = tuple(str(value) if isinstance(value, str) else value for value in values)  # NumPy's print otherwise
+    return hashlib.blake2b(repr(plain).encode(), digest_size=16).hexdigest()
 
 
 def checked(path: Path, row: Sequence[object]) -> int:

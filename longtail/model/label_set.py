@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
 from longtail.locks import alone
 from longtail.model.base import Model
-from longtail.model.catalogue import Catalogue, Change, Example, State
+from longtail.model.catalogue import Catalogue, Change, Correction, Example, State
+from longtail.model.corrections import checked
 from longtail.model.ensemble import open_model
 from longtail.model.integrity import NAME, must_be_there
 from longtail.model.per_label import by_label
+from longtail.model.remembering import titles_of
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.search import build_index, open_index
@@ -100,6 +102,10 @@ class LabelSet:
             if state.dropped > self.snapshot.number:  # what this snapshot lacks is only in the newer model
                 self.snapshot = self._opened(state)
             self.snapshot = self.snapshot.changed(*reader.since(self.snapshot.number))
+            kept = self.snapshot.corrections
+            there, new = reader.corrections(kept.number)
+            if new or len(there) < len(kept.kept):
+                self.snapshot = self.snapshot.corrected(kept.updated(there, new))
             self.compacted = state.folder != self.state.folder
         return self.snapshot
 
@@ -115,6 +121,39 @@ class LabelSet:
     def remove(self, uids: Sequence[str]) -> None:
         """Remove labels, as `add` adds them; a uid that is not there is of no effect."""
         self._put([Change(uid) for uid in uids])
+
+    def correct(self, corrections: Sequence[Correction]) -> list[Correction]:
+        """Keep what a person says of texts and labels: all of it or nothing, on the disk when this returns.
+
+        A text that has a label is a document that a model with a memory asks from now on; a label that is wrong for a
+        text is not given to it any more. Both stay over compactions, until they are withdrawn. Of the same text and
+        label the newest correction stays.
+
+        Returns:
+            The same with their numbers, and the vectors by which texts are remembered.
+
+        Raises:
+            BadInput: there is no such label, or a text is empty or none that UTF-8 can hold.
+        """
+        kept = checked(self.snapshot.base, corrections, self.snapshot.find)
+        return self._writer.correct(kept)
+
+    def withdraw(self, number: int) -> bool:
+        """Take a correction back, as `correct` keeps it, and say whether it was there."""
+        return self._writer.withdraw(number)
+
+    def corrected_texts(self) -> list[dict[str, Any]]:
+        """The texts of corrections, each with title, perhaps content, labels and uids, wrong and wrong_uids, and ids.
+
+        As JSON lines they are a table of documents that `longtail train` reads, and ``labels correct --input``, too.
+        """
+
+        def text_of(uid: str) -> str | None:
+            row = snapshot.find(uid)
+            return None if row is None else snapshot.label(row)[2]
+
+        snapshot = self.refresh()
+        return snapshot.corrections.texts(text_of)
 
     def _put(self, changes: Sequence[Change]) -> None:
         trained = self.snapshot.segments[0].lookup
@@ -191,6 +230,8 @@ class LabelSet:
     def _opened(self, state: State) -> Snapshot:
         folder = self.run / state.folder
         model = open_model(folder, device=self._device)
+        if model.memory is not None:
+            model.memory.keys.titles = titles_of(self.run, model.memory)
         if not state.numbered and state.folder != "model":
             model = self._numbered(model)
         indexes = {} if self._exact else dict(_kept(model, folder / "index"))

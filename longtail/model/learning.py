@@ -9,7 +9,8 @@ import numpy as np
 from longtail.data.sparse import CSR, row_of_entry, stacked, take_entries, widened
 from longtail.data.texts import Texts
 from longtail.model.bundle import Bundle
-from longtail.search.memory import Memory, keys_of
+from longtail.search.keys import keys_of
+from longtail.search.memory import Memory
 from longtail.topk import BoolArray, IntArray
 
 
@@ -74,7 +75,8 @@ def taught(model: Bundle, labels: Texts, documents: Texts, targets: CSR, lessons
     found, rows = model.new_labels(texts.take(made), examples, owners).per_label(), model.per_label()
     for name, known in rows.items():
         if isinstance(known, Memory):
-            rows[name] = known.also(keys_of(model.encode(documents), model.key_columns), targets)
+            keys = keys_of(model.encode(documents), model.key_columns)
+            rows[name] = known.also(keys, targets, documents.fields["title"])
         else:
             rows[name] = np.concatenate([known, np.zeros((after - before, *known.shape[1:]), known.dtype)])
             rows[name][made] = found[name]

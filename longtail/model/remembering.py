@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from longtail.arrays import load_arrays, save_arrays
 from longtail.data.sparse import CSR
-from longtail.data.texts import Texts
+from longtail.data.texts import Strings, Texts
+from longtail.errors import BadInput
+from longtail.files import remove_folder
 from longtail.model.base import Model
 from longtail.model.scorers import Scorer, fused, remembered
-from longtail.search.memory import Keys, Memory, Part, Remembering, keys_of
+from longtail.search.keys import Keys, keys_of
+from longtail.search.memory import Memory, Part, Remembering
 from longtail.topk import Float64Array, FloatArray, IntArray
+
+DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
+_TITLE = 200  # characters of a title that are kept
+_ARRAYS = ("blob", "offsets")
 
 
 def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
@@ -21,7 +30,32 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         targets: (n, L) CSR of ones, their labels.
         weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
     """
-    return Memory(Keys(keys_of(model.encode(documents), model.key_columns), model.device), targets, weights).merged()
+    keys = keys_of(model.encode(documents), model.key_columns)
+    return Memory(Keys(keys, model.device, documents.fields["title"]), targets, weights).merged()
+
+
+def keep_titles(run: Path, memory: Memory | None) -> None:
+    """Keep the titles of the documents of a memory with a run, to name them where a ranking is explained."""
+    remove_folder(run / DOCUMENTS)
+    if memory is not None and memory.keys.titles is not None:
+        kept = Strings.of(title[:_TITLE] for title in memory.keys.titles)
+        if len(kept.blob):
+            save_arrays(run / DOCUMENTS, dict(zip(_ARRAYS, (kept.blob, kept.offsets), strict=True)))
+
+
+def titles_of(run: Path, memory: Memory) -> Strings | None:
+    """The titles that `keep_titles` kept, memory-mapped; None where there are none.
+
+    Raises:
+        BadInput: they are not as they were written, or not those of this memory.
+    """
+    folder, remedy = run / DOCUMENTS, f"remove {run / DOCUMENTS}: rankings are then explained without titles"
+    if not folder.is_dir():
+        return None
+    titles = Strings(*load_arrays(folder, _ARRAYS, mapped=True, remedy=remedy))
+    if len(titles) > (documents := len(memory.keys.vectors)):
+        raise BadInput(folder, f"expected titles of {documents:,} documents, found {len(titles):,}", remedy=remedy)
+    return titles
 
 
 def remembering(model: Model, memory: Memory) -> Remembering:

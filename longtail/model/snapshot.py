@@ -13,12 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.data.sparse import CSR
+from longtail.data.filters import union
+from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
+from longtail.model.corrections import NONE, Corrections
 from longtail.model.per_label import PerLabel, together, without_strays
 from longtail.model.scorers import Scorer
 from longtail.model.segments import Excluded, Segment
@@ -74,11 +76,13 @@ class Snapshot(Model):
 
     Args:
         segments: the model as it was built, then what was added, each segment much smaller than the one before.
-        number: of the last change that is in here.
+        number: of the last change of a label that is in here.
+        corrections: of texts and labels.
     """
 
-    def __init__(self, segments: Sequence[Segment], number: int) -> None:
+    def __init__(self, segments: Sequence[Segment], number: int, corrections: Corrections = NONE) -> None:
         self.segments, self.number, self._starts = tuple(segments), number, _starts(segments)
+        self.corrections = corrections
         base = self.base
         self.recipe, self.fields, self.device = base.recipe, base.fields, base.device
         self.calibrations = base.calibrations
@@ -86,7 +90,10 @@ class Snapshot(Model):
 
     def _joined(self, scorer: Scorer) -> Scorer:
         joined = Joined(self.segments, scorer.name)
-        memory = scorer.memory and replace(scorer.memory, parts=list(self._parts(scorer.name)), labels=len(self))
+        memory = scorer.memory
+        if memory is not None:
+            corrected = self.corrections.remembered(self, memory.parts[0].memory, self.find)
+            memory = replace(memory, parts=[*self._parts(scorer.name), *corrected], labels=len(self))
         return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows, memory)
 
     def _parts(self, kind: str) -> Iterator[Part]:
@@ -123,7 +130,7 @@ class Snapshot(Model):
     def is_base(self) -> bool:
         """Whether all that answers is the model as it was built."""
         first, *rest = self.segments
-        return not (rest or len(first.hidden) or first.indexes)
+        return not (rest or len(first.hidden) or first.indexes or self.corrections.kept)
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
@@ -168,6 +175,27 @@ class Snapshot(Model):
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
         """The float32 vectors of n texts, (n, width + 1), as those of the model."""
         return self.base.encode(texts, links)
+
+    def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
+        """Rank rows of labels for n texts, without those that were said to be wrong."""
+        rejected = self.rejected(texts)
+        if rejected is not None:
+            exclude = rejected if exclude is None else union(exclude, rejected)
+        return super().rank(texts, k, kind=kind, exclude=exclude)
+
+    def rejected(self, texts: Texts) -> CSR | None:
+        """(n, L) pairs of n texts and labels that were said to be wrong, or None where there are none."""
+        if not self._wrong:
+            return None
+        nothing = [""] * len(texts)
+        columns = [texts.fields.get(name, nothing) for name in self.fields]
+        lists = [self._wrong.get(text, []) for text in zip(*columns, strict=True)]
+        return csr_of_lists(lists, len(self)) if any(lists) else None
+
+    @cached_property
+    def _wrong(self) -> dict[tuple[str, ...], list[int]]:
+        """Rows of labels by the texts that they are wrong for."""
+        return self.corrections.wrong(self.fields, self.find)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Model:
         """The model over m labels that it was not trained with; their ids follow the largest that there is."""
@@ -240,7 +268,7 @@ class Snapshot(Model):
         return _added(segment).take(rows) if i else segment.model.take(segment.places(rows))
 
     def changed(self, number: int, changes: Sequence[Change]) -> Snapshot:
-        """The snapshot after some changes, the last of which has this number."""
+        """The snapshot after some changes of labels, the last of which has this number."""
         if not changes:
             return self
         segments = [segment.without(change.uid for change in changes) for segment in self.segments]
@@ -249,7 +277,11 @@ class Snapshot(Model):
         while len(segments) > 2 and RATIO * len(segments[-1]) >= len(segments[-2]):
             last = _added(segments.pop())
             segments[-1] = Segment.of(_added(segments[-1]).followed_by(last))
-        return Snapshot(segments, number)
+        return Snapshot(segments, number, self.corrections)
+
+    def corrected(self, corrections: Corrections) -> Snapshot:
+        """The snapshot with other corrections."""
+        return Snapshot(self.segments, self.number, corrections)
 
 
 def _added(segment: Segment) -> Model:

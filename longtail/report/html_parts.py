@@ -56,7 +56,13 @@ def paragraph(text: str) -> str:
 
 
 def table_of(header: Sequence[str], rows: Iterable[str], tips: Mapping[str, str] | None = None) -> str:
-    """A table that scrolls sideways where it is too wide; ``tips`` say what a column is when it is pointed at."""
+    """A table that scrolls sideways where it is too wide, by arrow keys, too.
+
+    Args:
+        header: names of columns.
+        rows: as HTML.
+        tips: what a column is, by its name, for who points at it.
+    """
     titles = {name: f' title="{escape(tip)}"' for name, tip in (tips or {}).items()}
     cells = "".join(f"<th{titles.get(name, '')}>{escape(name)}</th>" for name in header)
     return _table(cells, "".join(rows))
@@ -88,8 +94,8 @@ def text_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, numbers:
 
 def _table(header: str, lines: str) -> str:
     """A table that scrolls sideways, also by the keyboard."""
-    inside = f"<thead><tr>{header}</tr></thead><tbody>{lines}</tbody>"
-    return f'<div class="scroll" tabindex="0"><table>{inside}</table></div>'
+    table = f"<table><thead><tr>{header}</tr></thead><tbody>{lines}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="a table that may scroll">{table}</div>'
 
 
 def bar(name: str, length: float, value: str, colour: int = 0) -> str:

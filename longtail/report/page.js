@@ -26,7 +26,7 @@
   function card(one, methods) {
     const made = node("div", "card example");
     const truth = new Set(one.true);
-    made.append(node("div", "text", one.text));
+    made.append(node("h3", "text", one.text));
     const columns = node("div", "columns");
     const right = node("div");
     right.append(node("h4", "", one.true.length === 1 ? "1 true label" : `${one.true.length} true labels`));

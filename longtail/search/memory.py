@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -21,58 +20,18 @@ from scipy import sparse
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
 from longtail.data.sparse import CSR, csr, row_of_entry, stacked, values_at, widened
+from longtail.data.texts import Strings
 from longtail.errors import BadInput
-from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
+from longtail.search.keys import NEIGHBOURS, Keys, keys_of
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
-NEIGHBOURS = 50  # documents that are asked, K
 TEMPERATURE = 0.07  # of their softmax, T
 SHORTLIST = 100  # labels that the inner product ranks first; these are scored with the memory
 RECALLED = 50  # further labels that are scored: those that the neighbours have most of
 _BLOCK = 256  # texts at a time
 _FILE = "memory.safetensors"
 _ARRAYS = ("keys", "labels", "offsets", "weights")  # of a saved memory
-
-
-def keys_of(vectors: FloatArray, columns: slice | IntArray) -> FloatArray:
-    """Some columns of n encoded texts, (n, W), as unit rows; a text of zeros stays one."""
-    chosen = np.ascontiguousarray(vectors[:, columns])
-    keys: FloatArray = chosen / np.maximum(np.linalg.norm(chosen, axis=1, keepdims=True), np.float32(1e-12))
-    return keys
-
-
-def marks_of(keys: FloatArray) -> IntArray:
-    """(M,) int64, the same for (M, W) unit rows that are equal but for rounding, and another for others.
-
-    Four random projections are rounded to 16 bits each. Two rows at a distance of 0.01 share all four once in some ten
-    million times; rows that differ in their last bits are told apart once in some hundred.
-    """
-    directions = np.random.default_rng(0).normal(size=(keys.shape[1], 4)).astype(np.float32)
-    rounded = np.rint(2048 * np.clip(keys @ directions, -15, 15)).astype(np.int16)  # (M, 4)
-    marks: IntArray = rounded.view(np.int64)[:, 0]
-    return marks
-
-
-class Keys:
-    """The (M, W) float32 vectors of M documents, and a search among them that is made when it is first asked."""
-
-    def __init__(self, vectors: FloatArray, device: torch.device) -> None:
-        self.vectors, self.device = vectors, device
-        self._made: Exact | None = None
-
-    @cached_property
-    def marks(self) -> IntArray:
-        """Those of the documents (`marks_of`)."""
-        return marks_of(self.vectors)
-
-    def nearest(self, queries: FloatArray, gone: IntArray) -> TopK:
-        """The nearest documents to each of (Q, W) queries, but for the (d,) documents that are gone."""
-        if self._made is None:
-            self._made = Exact(self.vectors, device=self.device)
-        n, d = len(queries), len(gone)
-        exclude = csr(np.repeat(np.arange(n), d), np.tile(gone, n), (n, len(self.vectors))) if d else None
-        return self._made.search(queries, NEIGHBOURS, exclude=exclude)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +59,7 @@ class Memory:
     def labelled(self) -> Memory:
         """Those of the documents that have a label."""
         kept = np.flatnonzero(np.diff(self.labels.indptr))
-        return replace(self, keys=Keys(self.keys.vectors[kept], self.keys.device), labels=CSR(self.labels[kept]))
+        return replace(self, keys=self.keys.take(kept), labels=CSR(self.labels[kept]))
 
     def merged(self) -> Memory:
         """The same with documents of equal keys as one, at the place of the first, with the labels of all of them."""
@@ -110,19 +69,23 @@ class Memory:
         kept = np.sort(first)  # (M',)
         rows = np.searchsorted(kept, first)[of][row_of_entry(self.labels)]
         labels = csr(rows, self.labels.indices, (len(kept), self.labels.shape[1]))
-        return replace(self, keys=Keys(self.keys.vectors[kept], self.keys.device), labels=labels)
+        return replace(self, keys=self.keys.take(kept), labels=labels)
 
     def followed_by(self, other: Memory) -> Memory:
         """The documents of both, over the labels of both."""
-        vectors = np.concatenate([self.keys.vectors, other.keys.vectors])
         labels = CSR(sparse.block_diag([self.labels, other.labels], format="csr"))
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels).merged()
+        keys = self.keys.followed_by(other.keys.vectors, other.keys.titles)
+        return replace(self, keys=keys, labels=labels).merged()
 
-    def also(self, keys: FloatArray, labels: CSR) -> Memory:
+    def also(self, vectors: FloatArray, labels: CSR, titles: Strings | None = None) -> Memory:
         """Of further documents, too: (n, W) unit rows, with (n, L') labels, where L' - L are new."""
-        vectors = np.concatenate([self.keys.vectors, keys])
         both = stacked([widened(self.labels, labels.shape[1]), labels])
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=both).merged()
+        return replace(self, keys=self.keys.followed_by(vectors, titles), labels=both).merged()
+
+    def having(self, labels: IntArray) -> IntArray:
+        """(d,) int64, the documents that have one of some labels, ascending."""
+        entries = np.flatnonzero(np.isin(self.labels.indices, labels))
+        return np.unique(np.searchsorted(self.labels.indptr, entries, "right") - 1)
 
     def by_label(self) -> list[FloatArray]:
         """The (e, W) vectors of the documents of each label."""
@@ -199,6 +162,18 @@ class Part(NamedTuple):
     gone: IntArray = _NONE
 
 
+class Near(NamedTuple):
+    """A document that is near to a text.
+
+    Attributes:
+        title: of the document, where it is known.
+        similarity: of the document and the text, a cosine in [-1, 1].
+    """
+
+    title: str | None
+    similarity: float
+
+
 @dataclass(frozen=True, slots=True)
 class Remembering:
     """Adds what is remembered to the scores of an inner product.
@@ -231,6 +206,17 @@ class Remembering:
     def neighbours(self, queries: FloatArray) -> list[TopK]:
         """The nearest documents of each part to (n, W) keys."""
         return [part.memory.keys.nearest(queries, part.gone) for part in self.parts]
+
+    def nearest_with(self, label: int, key: FloatArray, k: int) -> list[Near]:
+        """The k documents with a label that are nearest to a text, whose key is (W,), best first."""
+        found: dict[Near, None] = {}
+        for part in self.parts:
+            memory, places = part.memory, np.arange(part.memory.labels.shape[1])
+            documents = np.setdiff1d(memory.having(np.flatnonzero(part.rows(places) == label)), part.gone)
+            cosines = memory.keys.vectors[documents] @ key
+            for i in np.argsort(-cosines, kind="stable")[:k].tolist():
+                found[Near(memory.keys.title(int(documents[i])), round(float(cosines[i]), 6))] = None
+        return sorted(found, key=lambda near: -near.similarity)[:k]
 
     def votes(self, found: Sequence[TopK]) -> CSR:
         """(n, L) s of n texts and all labels, weighted, by the `neighbours` of the texts; stored where it is not 0."""

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from longtail.data.sparse import csr_of_lists
+from longtail.data.filters import union
+from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.model.base import Model
 from longtail.model.calibration import Kept
-from longtail.model.explanation import Explained, explain
+from longtail.model.explanation import Explained, Node, explain, linked_nodes
 from longtail.model.snapshot import Snapshot
 from longtail.topk import FloatArray, IntArray, TopK
 
@@ -49,11 +50,15 @@ class Predict(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """The answer: labels of each text as JSON, best first, and, if that was asked, why each of them."""
+    """The answer: labels of each text as JSON, best first, and, if that was asked, why each of them.
+
+    The nodes that a text is linked to are a part of why, where a model links texts to nodes.
+    """
 
     kind: str
     labels: Sequence[list[dict[str, Any]]]
     explained: list[list[Explained]] | None = None
+    links: list[list[Node]] | None = None
     kept: Kept | None = None
 
     def as_dict(self) -> dict[str, Any]:
@@ -62,8 +67,13 @@ class Ranked(NamedTuple):
             for label, why in zip(labels, row, strict=True):
                 label["scores"] = why.scores
                 label["words"] = [{"word": word, "weight": weight} for word, weight in why.words]
+                if why.near is not None:
+                    label["near"] = [near._asdict() for near in why.near]
+        results: list[dict[str, Any]] = [{"labels": labels} for labels in self.labels]
+        for result, nodes in zip(results, self.links or [], strict=False):
+            result["links"] = [node._asdict() for node in nodes]
         kept = {} if self.kept is None else {"kept": self.kept._asdict()}
-        return {"kind": self.kind, "results": [{"labels": labels} for labels in self.labels], **kept}
+        return {"kind": self.kind, "results": results, **kept}
 
 
 Job: TypeAlias = Predict | Callable[[Snapshot], Any]
@@ -104,13 +114,16 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     if not isinstance(job, Predict):
         return job(snapshot)
     excluded, kind = set(job.excluded), snapshot.scorer(job.kind).name
-    vectors = snapshot.encode(Texts.by_field(job.texts, snapshot.fields))
+    texts = Texts.by_field(job.texts, snapshot.fields)
+    vectors, rejected = snapshot.encode(texts), snapshot.rejected(texts)
     if job.allowed is None:
-        exclude = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
+        given = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
+        exclude = given if rejected is None else union(given, rejected)
         top = snapshot.search(vectors, job.k, kind=kind, exclude=exclude)
     else:
         rows = _rows(snapshot, set(job.allowed) - excluded)
-        top = snapshot.among(rows, kind).search(vectors, job.k)
+        exclude = None if rejected is None else CSR(rejected[:, rows])
+        top = snapshot.among(rows, kind).search(vectors, job.k, exclude=exclude)
         top = TopK(np.append(rows, -1)[top.ids], top.scores)
     best = snapshot.search(vectors, 1, kind=kind).scores[:, 0] if job.calibrated else None
     return _answer(snapshot, kind, job, top, best)
@@ -124,7 +137,8 @@ def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArr
         threshold = kept.threshold
     found = found.above(threshold)
     labels = found.as_dicts(probabilities=request.calibrated)
-    return Ranked(kind, labels, _explained(model, kind, request, found.rows), kept)
+    links = linked_nodes(model, request.texts) if request.explained and model.linked is not None else None
+    return Ranked(kind, labels, _explained(model, kind, request, found.rows), links, kept)
 
 
 def _rows(snapshot: Snapshot, uids: Collection[str]) -> IntArray:

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import hmac
-import json
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path as File
 from typing import Annotated, Any, TypeAlias
 
+import numpy as np
 import torch
 from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import ASGIApp
 
 import longtail
-from longtail.data.texts import STORABLE, storable
 from longtail.errors import LongtailError
 from longtail.model.integrity import Unusable
 from longtail.model.label_set import NewLabel
 from longtail.model.snapshot import Snapshot
-from longtail.serve import schemas
+from longtail.serve import corrections, schemas
+from longtail.serve.access import PROBLEMS, TOKEN, Json, Served, may_change, must_be_text, problems
 from longtail.serve.answers import Predict
 from longtail.serve.batcher import Full, Late
 from longtail.serve.connections import STATE, Connections
@@ -34,64 +31,18 @@ from longtail.serve.middleware import RequestGuard, failure
 from longtail.serve.service import Service, Settings
 from longtail.serve.telemetry import Metrics
 
-TOKEN = "LONGTAIL_TOKEN"  # noqa: S105  (the name of an environment variable)
 _PAGE = {
     "": ("page.html", "text/html"),
-    "page.js": ("page.js", "text/javascript"),
     "page.css": ("page.css", "text/css"),
+    **{name: (name, "text/javascript") for name in ("page.js", "card.js", "dom.js")},
 }
-_bearer = HTTPBearer(auto_error=False, description="the value of LONGTAIL_TOKEN")
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.Problem, "description": description}
-    for code, description in {
-        400: "The body is no JSON.",
-        401: "The token is missing or wrong.",
-        403: "Changes are refused: the server has no token.",
-        404: "There is no such label.",
-        408: "The body did not arrive in time.",
-        413: "The body is too large.",
-        422: "Something in the request is not as it must be.",
-        429: "Too much is waiting; try again later.",
-        503: "The request waited too long, or no model is open.",
-    }.items()
-}
-
-
-class Json(JSONResponse):
-    """JSON in ASCII: whatever a text holds, it can be sent."""
-
-    def render(self, content: Any) -> bytes:
-        """The bytes of an answer."""
-        return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
-
-
-def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: _PROBLEMS[code] for code in (*codes, 413, 422, 429, 503)}
-
-
-async def _service(request: Request) -> Service:  # async, as FastAPI asks threads to call other functions
-    service: Service = request.app.state.service
-    return service
-
-
-async def _may_change(
-    request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
-) -> None:
-    token: str = request.app.state.token
-    if not token:
-        raise HTTPException(403, f"changes are refused: start the server with {TOKEN}")
-    if given is None or not hmac.compare_digest(given.credentials.encode("latin-1", "replace"), token.encode()):
-        raise HTTPException(401, "changes need the server's token", {"WWW-Authenticate": "Bearer"})
-
-
 Handler: TypeAlias = Callable[[Request, Exception], Coroutine[Any, Any, Response]]
-Served = Annotated[Service, Depends(_service)]
 UidInPath = Annotated[str, Path(max_length=schemas.UID_LENGTH)]
 api = APIRouter(prefix="/v1", tags=["model"])
 operation = APIRouter(tags=["operation"])
 
 
-@api.post("/predict", response_model=schemas.PredictAnswer, responses=_problems(400, 408))
+@api.post("/predict", response_model=schemas.PredictAnswer, responses=problems(400, 408))
 async def predict(asked: schemas.PredictRequest, service: Served) -> Response:
     """Rank labels for texts."""
     if asked.explain and len(asked.texts) > 1:
@@ -102,25 +53,27 @@ async def predict(asked: schemas.PredictRequest, service: Served) -> Response:
     return Json((await service.predict(request)).as_dict())
 
 
-@api.get("/labels", response_model=schemas.LabelsAnswer, responses=_problems())
+@api.get("/labels", response_model=schemas.LabelsAnswer, responses=problems())
 async def labels(
     service: Served,
     query: Annotated[str, Query(max_length=schemas.TITLE_LENGTH, description="a part of the label's text")] = "",
     limit: Annotated[int, Query(ge=1, le=schemas.MOST)] = 20,
 ) -> Response:
-    """Find labels by a part of their text; upper and lower case of a to z are the same."""
-    _must_be_text(query)
+    """Find labels by a part of their text, or by their whole uid; upper and lower case of a to z are the same."""
+    must_be_text(query)
 
     def look(snapshot: Snapshot) -> list[dict[str, Any]]:
-        return [_label(snapshot, row) for row in snapshot.containing(query, limit)]
+        named, found = snapshot.find(query), snapshot.containing(query, limit)
+        rows = found if named is None else [named, *(row for row in found if row != named)]
+        return [_label(snapshot, row) for row in rows[:limit]]
 
     return Json({"labels": await service.read(look)})
 
 
-@api.get("/labels/{uid:path}", response_model=schemas.LabelAnswer, responses=_problems(404))
+@api.get("/labels/{uid:path}", response_model=schemas.LabelAnswer, responses=problems(404))
 async def label(uid: UidInPath, service: Served) -> Response:
     """A label by its uid."""
-    _must_be_text(uid)
+    must_be_text(uid)
 
     def look(snapshot: Snapshot) -> dict[str, Any] | None:
         row = snapshot.find(uid)
@@ -134,15 +87,16 @@ async def label(uid: UidInPath, service: Served) -> Response:
 
 def _label(snapshot: Snapshot, row: int) -> dict[str, Any]:
     _, uid, text = snapshot.label(row)
-    return {"uid": uid, "text": text, "added": snapshot.is_added(row)}
+    documents = None if snapshot.base.fusion is None else int(snapshot.frequency(np.array([row]))[0])
+    return {"uid": uid, "text": text, "added": snapshot.is_added(row), "documents": documents}
 
 
 @api.post(
     "/labels",
     status_code=201,
     response_model=schemas.AddAnswer,
-    responses=_problems(400, 401, 403, 408),
-    dependencies=[Depends(_may_change)],
+    responses=problems(400, 401, 403, 408),
+    dependencies=[Depends(may_change)],
 )
 async def add(
     asked: Annotated[
@@ -164,23 +118,18 @@ async def add(
     "/labels/{uid:path}",
     status_code=204,
     response_class=Response,
-    responses=_problems(401, 403, 404),
-    dependencies=[Depends(_may_change)],
+    responses=problems(401, 403, 404),
+    dependencies=[Depends(may_change)],
 )
 async def remove(uid: UidInPath, service: Served) -> Response:
     """Remove a label; the next request does not find it."""
-    _must_be_text(uid)
+    must_be_text(uid)
     if not await service.remove(uid):
         raise HTTPException(404, "there is no label with this uid")
     return Response(status_code=204)
 
 
-def _must_be_text(text: str) -> None:
-    if not storable(text):
-        raise HTTPException(422, STORABLE)
-
-
-@api.get("/model", response_model=schemas.ModelAnswer, responses=_problems())
+@api.get("/model", response_model=schemas.ModelAnswer, responses=problems())
 async def model(request: Request, service: Served) -> Response:
     """What answers: the model's card, its labels, its training and, where it was evaluated, its metrics."""
     run = service.label_set.run
@@ -210,7 +159,7 @@ async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@operation.get("/readyz", responses={503: _PROBLEMS[503]})
+@operation.get("/readyz", responses={503: PROBLEMS[503]})
 async def readyz(service: Served) -> dict[str, str]:
     """Whether a model answers."""
     if not service.ready:
@@ -303,7 +252,7 @@ def application(settings: Settings) -> ASGIApp:
     app.state.service = Service(settings, app.state.metrics)
     folder = File(__file__).parent / "page"
     app.state.page = {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _PAGE.items()}
-    for router in (api, operation):
+    for router in (api, corrections.api, operation):
         app.include_router(router)
     for path in _PAGE:
         app.add_api_route(f"/{path}", _page, methods=["GET"], include_in_schema=False)

@@ -20,6 +20,7 @@ from longtail.model.calibration import at_most
 
 TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
 UID_LENGTH, TITLE_LENGTH = 512, 2_000
+NUMBERS = 2**63  # beyond those of corrections
 
 
 def _storable(text: str) -> str:
@@ -80,7 +81,9 @@ class PredictRequest(_Request):
         list[Uid] | None, Field(max_length=UIDS, description="rank only these labels; unknown uids are left out")
     ] = None
     excluded: Annotated[list[Uid], Field(max_length=UIDS, description="never rank these labels")] = []
-    explain: Annotated[StrictBool, Field(description="say why each label was ranked; for one text at a time")] = False
+    explain: Annotated[StrictBool, Field(description="say why: words, documents, links; for one text at a time")] = (
+        False
+    )
 
     @model_validator(mode="after")
     def _one_of_two(self) -> PredictRequest:
@@ -102,10 +105,27 @@ class Word(BaseModel):
     weight: float
 
 
+class NearDocument(BaseModel):
+    """A document that the model remembers, and how similar it is to the text."""
+
+    title: Annotated[str | None, Field(description="null where it is not known")]
+    similarity: Annotated[float, Field(ge=-1.001, le=1.001, description="a cosine")]
+
+
+class LinkedNode(BaseModel):
+    """A node that a text was linked to."""
+
+    id: int
+    text: str
+    score: float
+    weight: Annotated[float | None, Field(description="null where the model does not weigh nodes")]
+
+
 class RankedLabel(BaseModel):
     """A label of a text, with its probability if that was asked.
 
-    With an explanation, its score of every kind and the share of every word.
+    With an explanation, its score of every kind, the share of every word and, of a model with a memory, the documents
+    that have the label and are nearest to the text.
     """
 
     id: Annotated[int, Field(description="stays with the label as long as the run lives")]
@@ -115,12 +135,14 @@ class RankedLabel(BaseModel):
     probability: float | None = None
     scores: dict[str, float] | None = None
     words: list[Word] | None = None
+    near: Annotated[list[NearDocument] | None, Field(description="for the first ten labels of a text")] = None
 
 
 class Ranking(BaseModel):
-    """The labels of one text, best first."""
+    """The labels of one text, best first; with an explanation, the nodes that it was linked to, if the model links."""
 
     labels: list[RankedLabel]
+    links: list[LinkedNode] | None = None
 
 
 class KeptAnswer(BaseModel):
@@ -159,12 +181,47 @@ class LabelAnswer(BaseModel):
     uid: str
     text: str
     added: Annotated[bool, Field(description="since the model was built")]
+    documents: Annotated[
+        int | None,
+        Field(description="that it was learned from; of an added one, its examples; null without a fusion"),
+    ]
 
 
 class LabelsAnswer(BaseModel):
     """Labels whose text contains what was asked for."""
 
     labels: list[LabelAnswer]
+
+
+class GivenCorrection(_Request):
+    """What a person says of a text and a label."""
+
+    text: Text
+    uid: Annotated[Uid, Field(description="of the label")]
+    right: Annotated[StrictBool, Field(description="whether the text has the label")]
+
+
+class CorrectAnswer(BaseModel):
+    """The correction that is kept now."""
+
+    id: int
+    remembered: Annotated[bool, Field(description="whether the model's memory has it already")]
+
+
+class CorrectionAnswer(BaseModel):
+    """A correction that is kept."""
+
+    id: int
+    text: Annotated[dict[str, str], Field(description="by field: title and content, where they are not empty")]
+    uid: str
+    label: Annotated[str | None, Field(description="the label's text; null where the label is not there any more")]
+    right: bool
+
+
+class CorrectionsAnswer(BaseModel):
+    """Corrections, newest first."""
+
+    corrections: list[CorrectionAnswer]
 
 
 class ModelAnswer(BaseModel):

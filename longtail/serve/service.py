@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from longtail.data.texts import Texts
+from longtail.model.catalogue import Correction
 from longtail.model.label_set import LabelSet, NewLabel, fingerprint
 from longtail.model.snapshot import Snapshot
 from longtail.search.faiss import EXACT_BELOW
@@ -147,12 +148,27 @@ class Service:
         self._metrics.changes.labels("remove").inc()
         return True
 
-    async def _change(self, action: Callable[[], None]) -> None:
+    async def correct(self, correction: Correction) -> Correction | None:
+        """Keep a correction, and give it as it is kept; None where there is no such label."""
+        if await self.read(lambda snapshot: snapshot.find(correction.uid)) is None:
+            return None
+        (kept,) = await self._change(lambda: self.label_set.correct([correction]))
+        self._metrics.changes.labels("correct").inc()
+        return kept
+
+    async def withdraw(self, number: int) -> bool:
+        """Take a correction back, and say whether it was there."""
+        if not await self.read(lambda snapshot: number in snapshot.corrections.kept):
+            return False
+        self._metrics.changes.labels("withdraw").inc()
+        return await self._change(lambda: self.label_set.withdraw(number))
+
+    async def _change(self, action: Callable[[], T]) -> T:
         if self._changing >= self.settings.changes:
             raise Full
         self._changing += 1
         try:
-            await asyncio.get_running_loop().run_in_executor(self._changer, action)
+            return await asyncio.get_running_loop().run_in_executor(self._changer, action)
         finally:
             self._changing -= 1
 

@@ -11,7 +11,7 @@ import numpy as np
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
-from longtail.data.sparse import CSR, stacked, values_at
+from longtail.data.sparse import CSR, values_at
 from longtail.data.split import Split
 from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
@@ -21,7 +21,8 @@ from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
-from longtail.search.memory import Keys, keys_of, most_of
+from longtail.search.keys import keys_of
+from longtail.search.memory import most_of
 from longtail.stages.recipe import RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
@@ -171,10 +172,8 @@ def fuse(
         if remembered.memory is not None:
             assert fused.fusion is not None
             calibrations["memory"] = learning.calibrated(remembered, "memory")
-            keys = np.concatenate([remembered.memory.keys.vectors, keys_of(learning.vectors, model.key_columns)])
-            labels = stacked([remembered.memory.labels, validation.targets])
-            memory = replace(remembered.memory, keys=Keys(keys, model.device), labels=labels).merged()
-            fused = fused.fused_by(fused.fusion, memory)
+            keys, titles = keys_of(learning.vectors, model.key_columns), validation.documents.fields["title"]
+            fused = fused.fused_by(fused.fusion, remembered.memory.also(keys, validation.targets, titles))
     return fused.calibrated_by({kind: one for kind, one in calibrations.items() if one is not None})
 
 

@@ -19,6 +19,7 @@ from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.model import Bundle
 from longtail.model.ensemble import AnyModel
+from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.stages.preset import Preset
 from longtail.stages.refit import Learned, keep_judged
@@ -246,6 +247,7 @@ def finish(run: Run, model: AnyModel) -> AnyModel:
     run.progress.account()
     if run.folder is not None:
         remove_folder(run.folder / "model")
+        keep_titles(run.folder, model.memory)
         model.save(run.folder / "model")
         remove_folder(run.folder / "tokens")
     return model

@@ -12,6 +12,7 @@ from broken import flipped, outcome
 from longtail import Dataset, recipes
 from longtail.errors import BadInput
 from longtail.model import LabelSet, load
+from longtail.model.catalogue import Correction
 from longtail.model.integrity import RESTORE, Unusable, sign
 from longtail.model.label_set import NewLabel, changes_made
 
@@ -31,6 +32,7 @@ def whole(tmp_path_factory):
         label_set.add([NewLabel(f"n{i}", f"new {i}", [{"title": "an example"}])])
     label_set.remove([uids[0], "n3"])
     label_set.add([NewLabel("n4", "another text")])
+    label_set.correct([Correction({"title": "red table"}, uids[1], False)])
     crashed = shutil.copytree(run, run.with_name("crashed"))
     label_set.close()
     assert (crashed / f"{NAME}-wal").stat().st_size
@@ -43,6 +45,7 @@ def changes(run):
     label_set = LabelSet(run, device="cpu")
     try:
         said = [(c.uid, c.text, list(c.examples), c.id, str(c.rows)) for c in label_set.changes()]
+        said += [one[:3] for one in label_set.snapshot.corrections.kept.values()]
         return said, label_set.model.predict(["red table"], 100), label_set.state
     finally:
         label_set.close()
@@ -112,6 +115,8 @@ def test_a_log_of_writes_that_is_gone_is_refused(whole, tmp_path):
         "DELETE FROM labels WHERE uid = 'n1'",
         "DELETE FROM ids WHERE uid = 'n1'",
         "DELETE FROM state",
+        "UPDATE corrections SET is_right = 1",
+        "DELETE FROM corrections",
         "UPDATE state SET folded = 3",
         "UPDATE state SET folder = 'model-000000003'",
         "UPDATE state SET identity = ''",
@@ -160,7 +165,7 @@ def test_the_copy_of_the_last_compaction_restores_a_run(whole, tmp_path):
     with pytest.raises(BadInput, match="found none"):
         LabelSet(run, device="cpu")
     shutil.copy(run / BACKUP, run / NAME)
-    with pytest.raises(BadInput, match="found one of 15 changes, where 16 were made"):
+    with pytest.raises(BadInput, match="found one of 16 changes, where 17 were made"):
         LabelSet(run, device="cpu")
     (run / KNOWN).unlink()
     assert changes(run) == expected
@@ -196,13 +201,13 @@ def test_a_broken_card_is_not_taken_for_another_model(whole, tmp_path):
 
 def test_the_run_knows_how_many_changes_there_are(whole):
     said = json.loads((whole[0] / KNOWN).read_text())
-    assert said["last"] == changes_made(whole[0]) == 15
+    assert said["last"] == changes_made(whole[0]) == 16
 
 
 def test_a_catalogue_that_another_process_holds_is_not_said_to_be_broken(whole, tmp_path, monkeypatch):
     """Who follows the remedy of a broken one would lose changes."""
     run = shutil.copytree(whole[0], tmp_path / "run")
-    monkeypatch.setattr("longtail.model.catalogue._BUSY", 0.05)
+    monkeypatch.setattr("longtail.model.catalogue_file._BUSY", 0.05)
     other = sqlite3.connect(run / NAME, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(

@@ -11,7 +11,7 @@ import sys
 DRIVER = """
 import os, pathlib, random, signal, sys, time
 import numpy as np
-from longtail.model.catalogue import Catalogue, Change
+from longtail.model.catalogue import Catalogue, Change, Correction
 
 run, moments = pathlib.Path(sys.argv[1]), random.Random(0)
 rows = {"encoder": np.arange(256, dtype=np.float32)[None]}
@@ -30,6 +30,9 @@ for kill in range(50):
             os.write(writer, f"tried {pair} {text}\\n".encode())
             catalogue.put([Change(f"{pair}-{n}", text, (), {} if text is None else rows) for n in range(5)])
             os.write(writer, f"done {pair} {text}\\n".encode())
+            kept = catalogue.correct([Correction({"title": f"{kill}-{i}"}, f"{n}", n == 1) for n in range(2)])
+            catalogue.withdraw(kept[0].number - i % 2)
+            os.write(writer, f"corrected {kept[1].number} {i}\\n".encode())
     os.close(writer)
     time.sleep(moments.uniform(0.01, 0.25))
     os.kill(child, signal.SIGKILL)
@@ -37,6 +40,8 @@ for kill in range(50):
     lines = open(reader).read().splitlines()
     catalogue = Catalogue(run)
     found = {change.uid: change.text for change in catalogue.since(0)[1]}
+    corrected = {int(line.split()[1]) for line in lines if line.startswith("corrected")}
+    assert corrected <= set(catalogue.corrections(0)[0])
     catalogue.close()
     for line in lines:
         word, pair, text = line.split(" ", 2)

@@ -223,3 +223,12 @@ def test_vectors_come_back_bit_for_bit(label_set):
     assert change.rows.keys() == made.keys()
     for name, array in made.items():
         np.testing.assert_array_equal(change.rows[name], array)
+
+
+def test_a_uid_of_an_array_is_a_uid_like_any_other(label_set, run):
+    uid = label_set.snapshot.predict(["x"], 1).uids[0, 0]
+    label_set.remove([uid])
+    label_set.add([NewLabel(uid, "a new text")])
+    again = LabelSet(run, device="cpu")
+    assert [(change.uid, change.text) for change in again.changes()] == [(uid, "a new text")]
+    again.close()

@@ -11,7 +11,7 @@ from longtail import Dataset, load, recipes
 from longtail.data.texts import Texts
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
-from longtail.search.memory import keys_of
+from longtail.search.keys import keys_of
 from longtail.serve.answers import Predict, answers
 from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
@@ -83,6 +83,17 @@ def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
     np.testing.assert_array_equal(opened.predict(titles[:9]).ids, model.predict(titles[:9]).ids)
     again = recipes.unidec(data, out=folder, **SMALL)
     np.testing.assert_array_equal(again.memory.keys.vectors, model.memory.keys.vectors)
+
+
+def test_a_run_knows_the_titles_of_what_its_model_remembers(trained):
+    data, _, folder, _ = trained
+    labels = LabelSet(folder, device="cpu")
+    memory = labels.snapshot.base.memory
+    titles = [memory.keys.title(i) for i in range(len(memory.keys.vectors))]
+    assert set(titles) <= set(data.train.documents.fields["title"])
+    again = keys_of(labels.snapshot.encode(Texts.of(titles)), labels.snapshot.key_columns)
+    np.testing.assert_allclose(again, memory.keys.vectors, atol=1e-5)
+    labels.close()
 
 
 def test_a_refit_remembers_with_its_own_encoder(trained):

@@ -9,6 +9,8 @@ import shutil
 from base64 import b64encode
 from dataclasses import replace
 from hashlib import sha256
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -309,6 +311,8 @@ def test_the_page_runs_its_own_script_alone_and_asks_for_nothing(tmp_path, datas
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_the_page_in_a_browser_is_as_wide_as_the_screen_and_shows_examples(tmp_path, dataset, judge):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    has_axe = find_spec("axe_playwright_python") is not None
+    axe = import_module("axe_playwright_python.sync_playwright") if has_axe else None
     log = [{"stage": "encoder", "graphs": {"link.labels": {"edges": 99 - i, "of": 99, "weight": 0.1}}} for i in (1, 2)]
     (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in log))
     long = "ramen:graphs=link,graph_weights=bandit:0.03,epochs=30"
@@ -320,8 +324,9 @@ def test_the_page_in_a_browser_is_as_wide_as_the_screen_and_shows_examples(tmp_p
     problems = []
     with playwright.sync_playwright() as engine:
         browser = engine.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=120_000)
-        for width, scheme in ((360, "dark"), (1280, "light")):
-            shown = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        for width, scheme in ((360, "dark"), (360, "light"), (1280, "light"), (1280, "dark")):
+            size = {"width": width, "height": 900}
+            shown = browser.new_page(viewport=size, color_scheme=scheme, bypass_csp=axe is not None)
             shown.set_default_timeout(60_000)
             shown.on("console", lambda message: problems.append(message.text))
             shown.on("pageerror", lambda error: problems.append(str(error)))
@@ -330,6 +335,9 @@ def test_the_page_in_a_browser_is_as_wide_as_the_screen_and_shows_examples(tmp_p
             shown.locator("#first").select_option("2")
             shown.locator("#documents h4", has_text=HOSTILE).first.wait_for()
             assert shown.evaluate("document.documentElement.scrollWidth") == width
+            if axe is not None:
+                found = axe.Axe().run(shown).response["violations"]
+                assert [(one["id"], one["nodes"][0]["html"]) for one in found] == []
             if folder := os.environ.get("LONGTAIL_SCREENSHOTS"):
                 shown.screenshot(path=Path(folder) / f"report-{width}-{scheme}.png", full_page=True)
             shown.close()

@@ -11,7 +11,8 @@ from longtail.errors import BadInput
 from longtail.search import memory as module
 from longtail.search.exact import Exact
 from longtail.search.fusion import Candidates, learn_memory
-from longtail.search.memory import Keys, Memory, Part, Remembering, keys_of, most_of
+from longtail.search.keys import Keys, keys_of
+from longtail.search.memory import Memory, Part, Remembering, most_of
 from longtail.topk import FloatArray, IntArray
 
 CPU = torch.device("cpu")

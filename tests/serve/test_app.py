@@ -72,7 +72,12 @@ def test_a_label_is_there_from_the_next_request_on_and_gone_from_the_next(client
     label = {"uid": "a/b c?", "text": known, "examples": ["red road", {"title": "road", "content": "x"}]}
     assert client.post("/v1/labels", json=label, headers=bearer).json() == {"uids": ["a/b c?"]}
     assert predict(client, known, kind="encoder")[0]["uid"] == "a/b c?"
-    assert client.get("/v1/labels/a%2Fb%20c%3F").json() == {"uid": "a/b c?", "text": known, "added": True}
+    assert client.get("/v1/labels/a%2Fb%20c%3F").json() == {
+        "uid": "a/b c?",
+        "text": known,
+        "added": True,
+        "documents": 2,
+    }
     assert client.get("/v1/labels", params={"query": known.upper()}).json()["labels"][0]["uid"] == "a/b c?"
     assert longtail_predict(run, [known], 1, "encoder")[0]["labels"][0]["uid"] == "a/b c?"
     assert client.delete("/v1/labels/a%2Fb%20c%3F", headers=bearer).status_code == 204
@@ -375,9 +380,3 @@ def test_no_wait_hangs_on_the_clock_of_the_system(client, bearer, monkeypatch):
             assert client.get(f"/v1/labels/{uid}").status_code == 200
         time.sleep(0.2)
         assert client.get("/readyz").status_code == 200
-
-
-def test_each_score_of_the_model_with_the_most_has_a_colour(client):
-    """OAK with a memory: plain, encoder, plain-classifier, classifier, product, fused, memory."""
-    sheet = client.get("/page.css").text
-    assert all(f".k{i} {{ fill: var(" in sheet for i in range(7))

@@ -21,6 +21,7 @@ def test_openapi_names_every_route(run):
     paths = app.openapi()["paths"]
     assert set(paths) == {
         *("/v1/predict", "/v1/labels", "/v1/labels/{uid}", "/v1/model", "/healthz", "/readyz", "/metrics"),
+        *("/v1/corrections", "/v1/corrections/{number}"),
     }
 
 

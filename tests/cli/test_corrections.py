@@ -1,0 +1,59 @@
+"""Corrections from the command line: given, taken back, and exported as what a model is trained on."""
+
+from __future__ import annotations
+
+import json
+
+from longtail import Dataset
+from longtail.model import LabelSet
+from longtail.model.catalogue import Correction
+
+TEXT = "an utterly new text"
+
+
+def test_corrections_are_data_to_train_on_and_can_be_carried_to_another_run(
+    longtail, label_set, run_with_memory, tmp_path
+):
+    run, labels, out = label_set.run, label_set.snapshot.base.labels, tmp_path / "corrections.jsonl"
+    uids, titles = list(labels.uids), list(labels.fields["title"])
+    label_set.correct([Correction({"title": TEXT}, uids[i], True) for i in (3, 5)])
+    label_set.close()
+    assert longtail("labels", "correct", run, "--uid", uids[4], "--text", TEXT, "--wrong")[0] == 0
+    assert longtail("labels", "correct", run, "--uid", uids[4], "--text", "=other")[0] == 0
+    assert longtail("labels", "corrections", run, "--out", out)[0] == 0
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert lines[0] == {
+        "title": TEXT,
+        "labels": [titles[3], titles[5]],
+        "uids": [uids[3], uids[5]],
+        "wrong": [titles[4]],
+        "wrong_uids": [uids[4]],
+        "ids": [1, 2, 3],
+    }
+    assert longtail("data", "import", out, "--out", tmp_path / "data")[0] == 0
+    data = Dataset.read(tmp_path / "data")
+    assert list(data.train.documents.fields["title"]) == [TEXT, "=other"]
+    assert list(data.labels.fields["title"]) == [titles[3], titles[5], titles[4]]
+    assert data.train.targets.toarray().tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert longtail("labels", "correct", run_with_memory, "--input", out)[0] == 0
+    printed = longtail("labels", "corrections", run_with_memory)[1]
+    assert [json.loads(line) for line in printed.splitlines()] == lines
+    assert longtail("labels", "withdraw", run_with_memory, 1, 4)[0] == 0
+    again = LabelSet(run_with_memory, device="cpu")
+    assert list(again.snapshot.corrections.kept) == [2, 3]
+    again.close()
+
+
+def test_what_is_wrong_is_said_in_one_line(longtail, run, tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text('{"title": "one", "uids": ["0"], "wrong_uids": [1]}')
+    for arguments, problem in (
+        (["correct", run], "expected --uid and --text, or --input"),
+        (["correct", run, "--uid", "none", "--text", "x"], "expected that of a label, found 'none'"),
+        (["correct", run, "--input", lines], "line 1: expected a title, and lists of uids and wrong_uids, found"),
+        (["withdraw", run, "7"], "expected those of corrections, found 7"),
+    ):
+        status, _, errors = longtail("labels", *arguments)
+        assert status == 1
+        assert problem in " ".join(errors.split())
+    assert not (run / "labels.sqlite").exists()
