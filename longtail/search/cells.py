@@ -28,6 +28,7 @@ _PER_ROOT = 2  # cells are so many times the root of the labels
 _LEARNED_FROM = 32  # labels a cell, of which the centres are learned
 _ROUNDS = 6  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
+_FIRST = 8  # cells of a query that say what the others must beat
 _ROWS = 8192  # compared with all centres at once
 _HELD = 2**24  # labels that a block of queries finds in its cells
 
@@ -80,8 +81,9 @@ class Cells:
             sums = torch.zeros_like(centres).index_add_(0, _nearest(units, centres), units)
             centres = torch.where(sums.any(1, keepdim=True), torch.nn.functional.normalize(sums), centres)
         cell = _nearest(table, centres)
-        starts = np.concatenate([[0], np.cumsum(torch.bincount(cell, minlength=count).cpu().numpy())])
-        return cls(table, centres, cell.argsort(stable=True), starts)
+        sizes = torch.bincount(cell, minlength=count)
+        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0].cpu().numpy())])
+        return cls(table, centres[sizes > 0], cell.argsort(stable=True), starts)
 
     def probes_for(self, queries: Tensor, found: IntArray, recall: float) -> tuple[int, float]:
         """The least number of cells that hold a share of what some queries are to find, and the share that they hold.
@@ -92,7 +94,9 @@ class Cells:
             recall: the share, in [0, 1].
         """
         ranking = (queries @ self.centres.T).argsort(dim=1, descending=True, stable=True)
-        place = torch.empty_like(ranking).scatter_(1, ranking, torch.arange(len(self.centres)).expand_as(ranking))
+        place = torch.empty_like(ranking).scatter_(
+            1, ranking, torch.arange(len(self.centres), device=ranking.device).expand_as(ranking)
+        )
         cell = np.empty(len(self.table), np.int64)
         cell[self.order.cpu().numpy()] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
         places = np.take_along_axis(place.cpu().numpy(), cell[found], axis=1)[found >= 0]  # cells before a label's
@@ -110,23 +114,32 @@ class Cells:
         return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
-        """The same for queries whose k best labels of each cell are held at once."""
+        """The same for queries whose k best labels of each cell are held at once.
+
+        The nearest cells come first: of the others only those are ranked that have a label above the k-th best so far.
+        """
         near = _best(queries, self.centres, probes)  # (q, P)
-        cell, pairs = near.flatten().sort(stable=True)
-        bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1, device=cell.device)).tolist()
-        scores = torch.full((len(pairs), k), -torch.inf, device=cell.device)
-        ids = torch.full(scores.shape, -1, device=cell.device)
+        scores = torch.full((*near.shape, k), -torch.inf, device=near.device)
+        ids = torch.full(scores.shape, -1, device=near.device)
         hidden = None if exclude is None else _Hidden(exclude, self.order)
-        for one in torch.unique(cell).tolist():
-            some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
-            labels = self.order[places]
-            tile = queries[some // probes] @ self.table[labels].T
-            if hidden is not None:
-                hidden.hide(tile, some // probes, places)
-            best = tile.topk(min(k, len(labels)), sorted=False)
-            scores[some, : best.values.shape[1]], ids[some, : best.values.shape[1]] = best.values, labels[best.indices]
-        top = scores.view(len(queries), -1).topk(k)
-        return rank(ids.view(len(queries), -1).gather(1, top.indices).cpu().numpy(), top.values.cpu().numpy(), k)
+        floor = torch.full((len(queries),), -torch.inf, device=near.device)
+        for part in (slice(_FIRST), slice(_FIRST, probes)):
+            width, first = near[:, part].shape[1], part.start or 0
+            cell, pairs = near[:, part].flatten().sort(stable=True)
+            bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1, device=cell.device)).tolist()
+            for one in torch.unique(cell).tolist():
+                some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
+                rows, labels = some // width, self.order[places]
+                tile = queries[rows] @ self.table[labels].T
+                if hidden is not None:
+                    hidden.hide(tile, rows, places)
+                high = (tile.amax(1) > floor[rows]).nonzero()[:, 0]
+                best = tile[high].topk(min(k, len(labels)), sorted=False)
+                query, place, found = rows[high], some[high] % width + first, best.values.shape[1]
+                scores[query, place, :found], ids[query, place, :found] = best.values, labels[best.indices]
+            top = scores.flatten(1).topk(k)
+            floor = top.values[:, -1]
+        return rank(ids.flatten(1).gather(1, top.indices).cpu().numpy(), top.values.cpu().numpy(), k)
 
 
 class _Hidden:
