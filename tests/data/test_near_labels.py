@@ -36,6 +36,11 @@ def test_texts_that_fold_to_one(one: str, other: str) -> None:
     assert folded(one) == folded(other)
 
 
+def test_labels_that_look_alike_need_not_mean_the_same() -> None:  # those that docs/guides/errors.md names
+    alike = near_pairs([f"get started with windows {version}" for version in (10, 11)], NEAR)
+    assert len(alike[0]) == 1
+
+
 def test_what_folding_keeps_apart() -> None:
     kinds = ["C++", "C", "हिंदी", "हदी", "1.5", "1.6", "???", "!!!"]
     assert len({folded(text) for text in kinds}) == len(kinds)

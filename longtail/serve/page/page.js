@@ -166,6 +166,7 @@ async function showCorrections() {
   try {
     const { corrections } = await ask("GET", "v1/corrections", null, token());
     at("none").hidden = corrections.length > 0;
+    for (const { id, text, uid, right } of corrections) if (right && !text.content) state.said.set(keyOf(text.title, uid), id);
     replaceItems(at("corrections"), corrections.map(({ id, text, uid, label, right }) => {
       const button = make("button", "Take back", { type: "button", class: "small", "aria-label": `Take back: ${label ?? uid}` });
       button.addEventListener("click", () => takeBack(id, label));
@@ -219,7 +220,7 @@ for (const id of ["ask", "access"]) at(id).addEventListener("submit", (event) =>
 at("query").addEventListener("input", later(find));
 at("find").addEventListener("submit", (event) => { event.preventDefault(); find(); });
 at("missing").firstElementChild.addEventListener("click", () => { say("matches", "Find the label, and mark it as right for the text."); at("query").focus(); });
-at("kept").addEventListener("toggle", showCorrections);
+at("kept").addEventListener("toggle", async () => { await showCorrections(); predict(); }); // which marks what is right
 at("add").addEventListener("submit", add);
 closeWithEscape();
 openModel();
