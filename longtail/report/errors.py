@@ -22,6 +22,7 @@ from longtail.model import Model
 from longtail.model.evaluation import must_have_test
 from longtail.recipes import RECIPES
 from longtail.report.error_rows import COLUMNS, Row, Rows, by_frequency, by_length
+from longtail.stages.refit import before_refit
 from longtail.stages.unseen import DEPTH, Part, can_fold, judged, of_folds, of_held_out, why_none_held_out
 from longtail.train.progress import settings_of
 
@@ -125,7 +126,7 @@ def errors_of_run(
     pairs = place(top, test.targets)
     labels = label_errors(pairs, k)
     place_of_folds = None if out is None else out / _FOLDS
-    parts, why, more = _unseen(settings, model, dataset, folds, place_of_folds, console)
+    parts, why, more = _unseen(run, settings, model, dataset, folds, place_of_folds, console)
     tested = judged("test", np.arange(len(test)), test, top, dataset.train.targets)
     parts += [] if tested is None else [tested]
     doubted = doubts([part.unseen for part in parts]) if parts else []
@@ -157,6 +158,7 @@ def errors_of_run(
 
 
 def _unseen(
+    run: Path,
     settings: Mapping[str, Any],
     model: Model,
     dataset: Dataset,
@@ -172,13 +174,11 @@ def _unseen(
         found = list(of_folds(RECIPES[settings["recipe"]], settings, dataset, folds, folder, console))
         known = [part for part in found if part is not None]
         return known, "" if len(known) == len(found) else "the other folds are too small", False
-    why, more = (
-        why_none_held_out(settings, model, dataset),
-        settings["recipe"] in RECIPES and can_fold(settings, dataset),
-    )
+    more, before = settings["recipe"] in RECIPES and can_fold(settings, dataset), before_refit(run, model.device)
+    why = why_none_held_out(settings, model, before, dataset)
     if why is not None:
         return [], why, more
-    held = of_held_out(settings, model, dataset)
+    held = of_held_out(settings, before or model, dataset)
     if held is None:
         return [], "the documents that the run held out are too few", more
     return [held], "the run held these out, and has seen the others", more

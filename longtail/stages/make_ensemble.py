@@ -12,7 +12,7 @@ from longtail.locks import alone
 from longtail.model import Ensemble, Model, load
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import finish
-from longtail.stages.refit import Learned, judged, keep_judged
+from longtail.stages.refit import Learned, before_refit, keep_before_refit
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
@@ -64,7 +64,7 @@ def ensemble(
         memory = any(of_run.get("memory", True) for of_run in arguments)
         model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
         if any(now is not before for before, now in members):
-            keep_judged(run, model)
+            keep_before_refit(run, model)
             model = Learned.by(model).given_to(Ensemble(first_now, second_now), dataset.train)
         return finish(run, model)
 
@@ -80,7 +80,7 @@ def _member(folder: Path, arguments: Mapping[str, Any], device: str) -> tuple[Mo
         problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
         raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
     now = now.fused_by(now.fusion)
-    before = judged(folder, now.device)
+    before = before_refit(folder, now.device)
     if before is None and arguments.get("refit"):
         problem = "expected the model that has not seen the documents held out, found a run of an earlier version"
         raise BadInput(folder, problem, remedy="train it again, or with refit off")

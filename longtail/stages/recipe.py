@@ -22,7 +22,7 @@ from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.stages.preset import Preset
-from longtail.stages.refit import Learned, keep_judged
+from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
 from longtail.units import duration
@@ -220,7 +220,7 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
     if not different or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
     if run.plan is None:
-        keep_judged(run, model)
+        keep_before_refit(run, model)
         run.log.say("once more, on all documents")
     learned = Learned.by(model)
     del model

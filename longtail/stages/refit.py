@@ -19,7 +19,7 @@ from longtail.search.fusion import Fusion
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
-_JUDGED = "held_out"  # in a run folder: the model that has not seen the documents that were held out
+_BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
 class Learned(NamedTuple):
@@ -49,13 +49,13 @@ class Learned(NamedTuple):
         return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
 
 
-def keep_judged(run: Run, model: AnyModel) -> None:
-    """Keep a model that has not seen the documents held out beside the one that will: for an ensemble."""
+def keep_before_refit(run: Run, model: AnyModel) -> None:
+    """Keep a model that has not seen the documents held out beside the one that will: ensembles and errors ask it."""
     if run.folder is not None:
-        remove_folder(run.folder / _JUDGED)
-        model.save(run.folder / _JUDGED)
+        remove_folder(run.folder / _BEFORE)
+        model.save(run.folder / _BEFORE)
 
 
-def judged(folder: Path, device: torch.device) -> Model | None:
-    """The model that `keep_judged` kept in a run folder; None where there is none."""
-    return open_model(folder / _JUDGED, device=device) if (folder / _JUDGED).is_dir() else None
+def before_refit(folder: Path, device: torch.device) -> Model | None:
+    """The model that `keep_before_refit` kept in a run folder; None where there is none."""
+    return open_model(folder / _BEFORE, device=device) if (folder / _BEFORE).is_dir() else None

@@ -59,17 +59,18 @@ def judged(split: str, rows: IntArray, documents: Split, top: TopK, train: CSR) 
     return Part(split, rows, Unseen(documents.targets, top.ids, chances, frequency))
 
 
-def why_none_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> str | None:
+def why_none_held_out(settings: Mapping[str, Any], model: Model, before: Model | None, dataset: Dataset) -> str | None:
     """Why there are no training documents that a run has not seen, as a clause; None where there are some.
 
     Args:
         settings: what its ``run.json`` says.
         model: of the run.
+        before: what it was before it was trained once more, if it was (`longtail.stages.refit.before_refit`).
         dataset: as it was read.
     """
     if settings["hashes"] != dataset.fingerprint():
         return "the run was trained on other data"
-    if settings["arguments"].get("refit"):
+    if settings["arguments"].get("refit") and before is None:
         return "the run was trained once more on all documents"
     if model.fusion is None or not settings["arguments"].get("validation"):
         return "the run held no documents out"
@@ -77,7 +78,7 @@ def why_none_held_out(settings: Mapping[str, Any], model: Model, dataset: Datase
 
 
 def of_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> Part | None:
-    """What a run says of the training documents that it held out.
+    """What a run says of the training documents that it held out, by a model that was not trained on these.
 
     It is asked by its fused score: the memory that it keeps has these documents in it (`longtail.stages.held_out`).
     """

@@ -144,7 +144,7 @@ def test_of_a_budget_the_epochs_that_it_chose_are_trained(noisy, tmp_path):
 def test_held_out_documents_are_asked_without_the_memory_that_has_them(noisy, monkeypatch):
     folder, dataset, _ = noisy
     settings, model = settings_of(folder / "run"), load(folder / "run", device="cpu")
-    assert why_none_held_out(settings, model, dataset) is None
+    assert why_none_held_out(settings, model, None, dataset) is None
     asked = []
     rank = type(model).rank
     monkeypatch.setattr(module.Model, "rank", lambda *a, **k: asked.append(k["kind"]) or rank(*a, **k), raising=True)
@@ -152,10 +152,11 @@ def test_held_out_documents_are_asked_without_the_memory_that_has_them(noisy, mo
     assert part.rows.tolist() == rows_held_out(dataset, 0.15, 0).tolist()
     assert asked == ["fused"]
     refit = {**settings, "arguments": settings["arguments"] | {"refit": True}}
-    assert why_none_held_out(refit, model, dataset) == "the run was trained once more on all documents"
-    assert "other data" in why_none_held_out({**settings, "hashes": {}}, model, dataset)
+    assert why_none_held_out(refit, model, None, dataset) == "the run was trained once more on all documents"
+    assert why_none_held_out(refit, model, model, dataset) is None, "what it was before can be asked"
+    assert "other data" in why_none_held_out({**settings, "hashes": {}}, model, None, dataset)
     none = {**settings, "arguments": settings["arguments"] | {"validation": 0.0}}
-    assert why_none_held_out(none, model, dataset) == "the run held no documents out"
+    assert why_none_held_out(none, model, None, dataset) == "the run held no documents out"
 
 
 def test_the_report_says_whom_it_judged(noisy, folds):

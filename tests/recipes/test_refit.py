@@ -7,10 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from longtail import load, recipes
 from longtail.errors import BadInput
+from longtail.report.errors import errors_of_run
 from longtail.stages.make_ensemble import ensemble
+from longtail.stages.refit import before_refit
 from longtail.testing.planted import planted
 from longtail.train.fit import fit
 from longtail.train.log import Log
@@ -98,3 +101,14 @@ def test_a_refit_that_was_stopped_goes_on(data, tmp_path, monkeypatch):
     assert stages == ["encoder", "classifiers"] * 4
     np.testing.assert_array_equal(again.vectors["classifier"], unbroken.vectors["classifier"])
     np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)
+
+
+def test_errors_of_a_refit_ask_what_it_was_before_about_documents_held_out(data, tmp_path):
+    options = {**SMALL, "classifier_epochs": 1, "validation": 0.2}
+    plain, refit = (
+        errors_of_run(tmp_path / name, recipes.ngame(data, **options, refit=again, out=tmp_path / name), data)
+        for name, again in (("plain", False), ("refit", True))
+    )
+    assert refit.asked.train == plain.asked.train == 40
+    asked = before_refit(tmp_path / "refit", torch.device("cpu"))
+    np.testing.assert_array_equal(asked.vectors["classifier"], load(tmp_path / "plain").vectors["classifier"])
