@@ -1,6 +1,6 @@
 """A job over Parquet files beside `Model.predict` of the same texts in memory: texts a second, and the peak of memory.
 
-    python benchmarks/bulk.py RUN DATA [--rows 200000 1000000] [--parts 4] [--kind KIND] [--memory-rows 200000]
+    python benchmarks/bulk.py RUN DATA [--rows 200000 1000000] [--parts 4] [--kind KIND] [--repeats 1]
 
 Texts are titles of a data set, drawn at random. Each measurement is a process of its own: that of the job reads parts
 and writes results, that in memory has all texts and gives arrays without names. Reading texts into memory and opening
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +58,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[200_000, 1_000_000])
     parser.add_argument("--parts", type=int, default=4)
     parser.add_argument("--kind")
+    parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--memory-rows", type=int, default=200_000, help="most rows that are predicted in memory")
     parser.add_argument("--way", choices=["job", "memory"], help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -67,17 +68,25 @@ def main() -> None:
     for rows in options.rows:
         with tempfile.TemporaryDirectory() as folder:
             write(options.data, Path(folder), rows, options.parts)
-            found: dict[str, Any] = {}
-            for way in ["job", "memory"] if rows <= options.memory_rows else ["job"]:
-                command = [sys.executable, __file__, options.run, folder, "--way", way]
-                given = ["--kind", options.kind] if options.kind else []
-                done = subprocess.run([*command, *given], check=True, capture_output=True, text=True)
-                one = found[way] = json.loads(done.stdout)
-                rates = f"{one['texts'] / one['seconds']:7,.0f} a second, {one['texts'] / one['cpu']:7,.0f} of CPU"
-                print(f"{rows:9,} {way:6}: {rates}, {one['GiB']:.2f} GiB", flush=True)
-            if len(found) == 2:
-                ratios = (found["memory"][clock] / found["job"][clock] for clock in ("seconds", "cpu"))
-                print("job / memory: {:.2f} by the clock, {:.2f} of CPU".format(*ratios), flush=True)
+            found: dict[str, list[dict[str, float]]] = {"job": [], "memory": []}
+            for _ in range(options.repeats):
+                for way in ["job", "memory"] if rows <= options.memory_rows else ["job"]:
+                    command = [sys.executable, __file__, options.run, folder, "--way", way]
+                    given = ["--kind", options.kind] if options.kind else []
+                    done = subprocess.run([*command, *given], check=True, capture_output=True, text=True)
+                    found[way].append(json.loads(done.stdout))
+                    one = found[way][-1]
+                    rates = f"{rows / one['seconds']:7,.0f} a second, {rows / one['cpu']:7,.0f} of CPU"
+                    print(f"{rows:9,} {way:6}: {rates}, {one['GiB']:.2f} GiB", flush=True)
+            if found["memory"]:
+                clock, cpu = (
+                    statistics.median(one[key] for one in found["memory"])
+                    / statistics.median(one[key] for one in found["job"])
+                    for key in ("seconds", "cpu")
+                )
+                print(
+                    f"texts a second, job / memory, of medians: {clock:.2f} by the clock, {cpu:.2f} of CPU", flush=True
+                )
 
 
 if __name__ == "__main__":

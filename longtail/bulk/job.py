@@ -25,7 +25,7 @@ Engine: TypeAlias = Callable[[Ranker, Sequence[Part], int], Iterator[Iterable[Ta
 
 BATCH = 8_192  # rows that are ranked at a time
 MANIFEST = "_longtail.json"  # in a folder of results: what they are of; readers of Parquet leave such a name aside
-_GROUP = 2**26  # bytes of rows that are written at a time
+_GROUP = 2**24  # bytes of rows that are written at a time
 _NOT_ASKED = {"run", "device"}  # of a ranker, what a job may go on with another of
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import has_magic
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 from uuid import uuid4
-
-from fsspec.core import has_magic, url_to_fs
-from fsspec.implementations.local import LocalFileSystem
 
 from longtail.data.io import parquet
 from longtail.errors import BadInput
@@ -40,7 +39,7 @@ class Place:
             BadInput: the protocol is unknown, or needs a package that is not installed.
         """
         try:
-            system, path = url_to_fs(url)
+            system, path = import_module("fsspec.core").url_to_fs(url)
         except (ImportError, ValueError) as error:
             said = str(error).splitlines()[0]
             raise BadInput(url, f"expected a path or URL that fsspec opens, found none ({said})", remedy="mend it")  # noqa: B904
@@ -49,7 +48,8 @@ class Place:
     @property
     def is_local(self) -> bool:
         """Whether it is on a file system of this machine."""
-        return isinstance(self.system, LocalFileSystem)
+        protocol = self.system.protocol  # a name, or several
+        return "file" in ([protocol] if isinstance(protocol, str) else protocol)
 
     def __truediv__(self, name: str) -> Place:
         return Place(self.system, f"{self.path.rstrip('/')}/{name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,7 @@ from longtail import Ranker
 from longtail.bulk import with_ray as module
 from longtail.bulk.job import MANIFEST, predict_parts
 from longtail.bulk.with_ray import on_ray
-from longtail.errors import BadInput, LongtailError
+from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.model import LabelSet
 
 arrow = pytest.importorskip("pyarrow", reason="the extra longtail[parquet] is not installed")
@@ -89,3 +90,9 @@ def test_an_error_of_ray_is_one_line_that_names_a_null_if_it_is_that(
     with pytest.raises(LongtailError, match=message):
         predict_parts(Ranker(trained, device="cpu"), [str(tmp_path / "in")], str(tmp_path / "out"), engine=on_ray())
     assert there(tmp_path / "out") == [MANIFEST]
+
+
+def test_without_ray_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray.data", None)
+    with pytest.raises(MissingExtra, match=r"^the engine ray needs the package ray; pip install 'longtail\[ray\]'$"):
+        on_ray(workers=2)

@@ -190,6 +190,20 @@ def test_an_engine_that_loses_rows_is_found_out(trained, write_parts, tmp_path):
     assert files(tmp_path / "out").keys() == {MANIFEST}
 
 
+def test_an_engine_that_gives_other_columns_is_found_out(trained, write_parts, tmp_path):
+    """As Ray may, of parts with different ones."""
+    write_parts(tmp_path / "in")
+
+    def lacks(ranker, parts, batch):
+        for tables in local(ranker, parts, batch):
+            yield (table.drop_columns("number") for table in tables)
+
+    message = "a.parquet: expected the columns number, title, labels, scores, found title, labels, scores; give parts"
+    with pytest.raises(BadInput, match=message):
+        predict_parts(Ranker(trained, device="cpu"), [str(tmp_path / "in")], str(tmp_path / "out"), engine=lacks)
+    assert files(tmp_path / "out").keys() == {MANIFEST}
+
+
 @pytest.mark.parametrize(
     ("inputs", "output", "message"),
     [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from importlib.util import find_spec
 
 import pytest
 from waiting import until
@@ -109,10 +108,3 @@ def test_what_does_not_go_together_is_one_line(longtail, trained, parts, tmp_pat
     assert (status, output, errors.count("\n")) == (1, "", 1), errors
     assert message in errors
     assert not [*tmp_path.glob("new/part*")]
-
-
-def test_without_ray_it_is_said_what_to_install(longtail, trained, parts, tmp_path):
-    if find_spec("ray"):
-        pytest.skip("Ray is installed")
-    given = ("predict", trained, "--input", parts(1), "--output", tmp_path / "out", "--engine", "ray")
-    assert longtail(*given) == (1, "", "longtail: the engine ray needs the package ray; pip install 'longtail[ray]'\n")
