@@ -13,4 +13,4 @@ def write_page(folder: Path, page: str, console: Console) -> None:
     """Write a report into a folder, and say where it is."""
     with replacing(folder / "report.html") as path:
         path.write_text(page, encoding="utf-8")
-    console.print(f"The report is in {folder / 'report.html'}.", highlight=False, markup=False)
+    console.print(f"The report is in {folder / 'report.html'}.", highlight=False, markup=False, soft_wrap=True)
