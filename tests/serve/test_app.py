@@ -171,6 +171,13 @@ def test_a_bad_request_gets_one_clear_line(client, body):
     assert "Traceback" not in answer.text
 
 
+def test_json_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(client):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}  # what curl -d sends by itself
+    answer = client.post("/v1/predict", content=b'{"texts": ["a"]}', headers=form)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("send it with the header Content-Type: application/json")
+
+
 @pytest.mark.parametrize(
     "label",
     [
