@@ -260,6 +260,11 @@ def test_a_full_server_says_so(client, monkeypatch):
         assert answer.headers["retry-after"] == "1"
 
 
+def test_the_first_scrape_has_the_labels(run):
+    with TestClient(application(Settings(run, device="cpu", watch=60))) as client:
+        assert 'longtail_labels{state="model"} 120.0' in client.get("/metrics").text
+
+
 def test_health_metrics_model_and_page(client, bearer):
     assert client.get("/healthz").json() == {"status": "ok"}
     assert client.get("/readyz").json() == {"status": "ready"}
