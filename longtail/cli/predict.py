@@ -20,6 +20,7 @@ from rich.markup import escape
 from longtail.bulk.job import BATCH
 from longtail.cli import predict_parts as parts
 from longtail.cli.run_folder import RunFolder
+from longtail.data.io.imports import Columns, texts_of_table
 from longtail.errors import BadInput
 from longtail.files import replacing
 from longtail.model import Model, load
@@ -32,7 +33,10 @@ from longtail.units import printable
 _Ask: TypeAlias = Callable[[list[dict[str, str]]], Iterator[Predictions]]  # texts to ranked labels, block by block
 
 _Input: TypeAlias = Annotated[
-    str, typer.Option("--input", help="Lines, or JSON lines (.gz too); Parquet for a folder; - is standard input.")
+    str,
+    typer.Option(
+        "--input", help="Lines, JSON lines, .csv or .tsv (.gz too); Parquet for a folder; - is standard input."
+    ),
 ]
 _K: TypeAlias = Annotated[
     int | None,
@@ -81,7 +85,8 @@ def predict(
 ) -> None:
     """Rank labels for each line of a file, or for lines as they are typed.
 
-    A line is a text, or a JSON object with a title and perhaps a content. A .jsonl file gets a line of JSON for each of
+    A line is a text, or a JSON object with a title and perhaps a content; of a .csv or .tsv table, whose first line
+    names the columns, --text is the column of the texts. A .jsonl file gets a line of JSON for each of
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
     The id of a label stays with it as long as the run lives, whatever other labels come and go.
 
@@ -107,12 +112,14 @@ def predict(
     job.must_be_none(files, output)
     model = load(run, device=device, exact=exact)
     threshold = _threshold(model, kind, threshold, precision)
-    _answer(model, files[0], output, _Asked(k, kind, threshold, probabilities, uids, explain, table))
+    columns = Columns(title=text, content=content or "content")
+    _answer(model, files[0], output, _Asked(columns, k, kind, threshold, probabilities, uids, explain, table))
 
 
 class _Asked(NamedTuple):
     """What the verb was asked for of lines."""
 
+    columns: Columns
     k: int | None
     kind: str | None
     threshold: float | None
@@ -128,8 +135,7 @@ def _answer(model: Model, source: str, output: str | None, asked: _Asked) -> Non
     if probabilities:
         model.calibration(asked.kind)  # which refuses a model without, before anything is read
     ask = partial(model.stream, k=asked.k, kind=asked.kind, threshold=asked.threshold)
-    with _opened(source) as file:
-        texts = _texts(file, "standard input" if source == "-" else source)
+    with _opened(source, asked.columns) as texts:
         if output is None and (asked.table or sys.stdout.isatty()):
             _print(model, ask, texts, probabilities, asked.explain)
             return
@@ -189,21 +195,24 @@ def _shown(text: str) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[TextIO]:
-    """The input, as lines of text."""
+def _opened(name: str, columns: Columns) -> Iterator[Iterator[dict[str, str]]]:
+    """The texts of the input: one a line, or one a row of a table."""
     if name == "-":
-        yield sys.stdin
+        yield _texts(sys.stdin, "standard input")
     elif not Path(name).is_file():
         raise BadInput(
             name, "expected a file of lines, found no such file", remedy="give --input FILE, or - for standard input"
         )
+    elif parts.is_table(name):
+        fields = texts_of_table(Path(name), columns).fields
+        yield (dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True))
     else:
         with (
             gzip.open(name, "rt", encoding="utf-8")
             if name.endswith(".gz")
             else Path(name).open(encoding="utf-8") as file
         ):
-            yield file
+            yield _texts(file, name)
 
 
 def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:

@@ -21,7 +21,9 @@ Inputs: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(help="Further Parquet files, as a shell makes of --input part-*.parquet.", show_default=False),
 ]
-Text: TypeAlias = Annotated[str, typer.Option("--text", help="The column of the texts.", rich_help_panel=_PANEL)]
+Text: TypeAlias = Annotated[
+    str, typer.Option("--text", help="The column of the texts, of a table, too.", rich_help_panel=_PANEL)
+]
 Content: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -75,7 +77,9 @@ class Job:
         if output is not None and Path(output).suffix not in {".jsonl", ".npz"}:
             problem = f"expected a .jsonl or .npz file, or a folder, found {Path(output).name}"
             raise BadInput("output", problem, remedy="name it so")
-        if asked := [field.name for field in fields(self) if getattr(self, field.name) != field.default]:
+        of_tables = {"text", "content"} if is_table(files[0]) else set()
+        names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
+        if asked := [name for name in names if name not in of_tables]:
             problem = f"expected a folder, as {asked[0].replace('_', '-')} is of Parquet, found {output or 'none'}"
             raise BadInput("output", problem, remedy="name a folder")
         if parquet := [name for name in files if name.endswith(".parquet")]:
@@ -83,6 +87,11 @@ class Job:
             raise BadInput(parquet[0], problem, remedy="name a folder as the output")
         if len(files) > 1:
             raise BadInput("input", f"expected one file, found {len(files)}", remedy="give one after the other")
+
+
+def is_table(name: str) -> bool:
+    """Whether an input is a table with a header, by its name."""
+    return Path(name.removesuffix(".gz")).suffix.lower() in {".csv", ".tsv"}
 
 
 def is_folder(output: str) -> bool:

@@ -108,7 +108,8 @@ def checked(model: Model, corrections: Sequence[Correction], find: Callable[[str
     """
     for document, uid, *_ in corrections:
         if find(uid) is None:
-            raise BadInput("uid", f"expected that of a label, found {uid[:100]!r}", remedy="see longtail labels list")
+            remedy = "JSON of longtail predict has the uid of each label, and so has the page of longtail serve"
+            raise BadInput("uid", f"expected that of a label, found {uid[:100]!r}", remedy=remedy)
         if not any(part.strip() for part in document.values()):
             raise BadInput("text", "expected a text, found none", remedy="give the text that was labelled")
         if not all(map(storable, document.values())):

@@ -19,8 +19,8 @@ def summary(results: Mapping[str, Any]) -> Table:
     rows = results["rows"]
     measured = {name for row in rows.values() for name in row["kinds"][row["headline"]]}
     names, called = columns(lambda metric: metric.summary, measured), short_names(rows)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(no_wrap=True)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+    table.add_column(overflow="fold")  # where it is narrow, names break, and no figure is cut
     for header in ("score", "seeds", *names, "training"):
         table.add_column(header, justify="right", no_wrap=True)
     for label, row in rows.items():

@@ -51,12 +51,13 @@ async def _service(request: Request) -> Service:  # async, as FastAPI asks threa
 
 
 async def may_change(request: Request, given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> None:
-    """Refuse who has not the server's token."""
+    """Refuse who has not the server's token: changes, and corrections, which only who may make them may read."""
     token: str = request.app.state.token
     if not token:
         raise HTTPException(403, f"changes are refused: start the server with {TOKEN}")
     if given is None or not hmac.compare_digest(given.credentials.encode("latin-1", "replace"), token.encode()):
-        raise HTTPException(401, "changes need the server's token", {"WWW-Authenticate": "Bearer"})
+        asked = "corrections" if request.method == "GET" else "changes"
+        raise HTTPException(401, f"{asked} need the server's token", {"WWW-Authenticate": "Bearer"})
 
 
 def must_be_text(text: str) -> None:

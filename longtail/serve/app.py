@@ -178,11 +178,13 @@ async def _page(request: Request) -> Response:
     return Response(content, media_type=kind, headers={"cache-control": "no-cache"})
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+async def _invalid(request: Request, error: Exception) -> Response:
     """The first thing that is wrong, in one line; what was sent is not sent back."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     place = ".".join(str(step) for step in first["loc"])
+    if place.startswith("body") and "json" not in request.headers.get("content-type", "json"):
+        return _problem(422, "body: expected JSON; send it with the header Content-Type: application/json")
     return _problem(422, f"{place[:200]}: {first['msg']}")
 
 

@@ -111,6 +111,7 @@ class Service:
     async def start(self) -> None:
         """Watch for a newer run from now on."""
         first = self.label_set.snapshot.segments[0]
+        self._tell()
         self._watcher = asyncio.create_task(self._watch())
         await asyncio.gather(self.read(_warm_up), self._change(lambda: _warm_up(self.label_set.snapshot)))
         if len(first) >= EXACT_BELOW and not first.indexes and not self.settings.exact:

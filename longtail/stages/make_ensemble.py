@@ -49,7 +49,8 @@ def ensemble(
     if held[0] != held[1]:
         expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
-        raise BadInput(Path(second) / "run.json", problem, remedy="train one of them again, with those of the other")
+        remedy = "train one of them again, with those of the other, by a recipe that has the option validation"
+        raise BadInput(Path(second) / "run.json", problem, remedy=remedy)
     share, seed = held[0]
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):

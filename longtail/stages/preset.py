@@ -42,6 +42,10 @@ class Preset:
         """The options that the paper trains on a data set with; those of all sets for one that it has not."""
         return {name: setting.value for name, setting in self.named(dataset.name).items()}
 
+    def whose(self, data: str) -> str:
+        """The data set of the repository that its settings are for, by a name; "every data set" for one it has not."""
+        return data if data in TEXTS or data in self.by_data else "every data set"
+
     def named(self, data: str) -> Settings:
         """The settings of a data set of the repository, by its name."""
         return {**self.settings, **TEXTS.get(data, {}), **self.by_data.get(data, {})}

@@ -97,9 +97,13 @@ def recipe(
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
             usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
-            usual = {name: value for name, value in usual.items() if not (preset or name in given)}
-            o: Given = parsed(options, page.__name__, {**usual, **preset, **given})
-            return _trained(page, run, dataset, o, usual)
+            chosen = {name: value for name, value in (preset or usual).items() if name not in given}
+            o: Given = parsed(options, page.__name__, {**chosen, **given})
+            few = f"{len(dataset.train):,} training documents are few"
+            why = few if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
+            page_of = "explanation/reproducing" if preset else "guides/choosing"
+            settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
+            return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
 
         train.__signature__ = _signature(options)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
@@ -123,9 +127,7 @@ def options_class(of: Recipe) -> type:
     return kind
 
 
-def _trained(
-    page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, usual: Mapping[str, Any]
-) -> Bundle:
+def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> Bundle:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest.
 
     Args:
@@ -133,7 +135,7 @@ def _trained(
         run: where it trains.
         dataset: what it trains on.
         o: the options.
-        usual: those among them that are so since documents are few, which a plan says.
+        said: of those among them that nobody gave by name, a line before the plan; empty for none.
     """
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
@@ -145,9 +147,8 @@ def _trained(
             return finished
         if not (run.planned or run.progress.begun()):
             o.check(dataset)
-            if usual:
-                settings = ", ".join(f"{name}={value}" for name, value in usual.items())
-                run.log.say(f"{len(dataset.train):,} training documents are few: {settings} (docs/guides/choosing.md)")
+            if said:
+                run.log.say(said)
             if len(dataset.train) < _FEW:
                 run.log.say(_EXPECT)
             _plan(page, run, dataset, o)
@@ -224,7 +225,7 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
         run.log.say("once more, on all documents")
     learned = Learned.by(model)
     del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), {})
+    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
     return model if learned.fusion is None else learned.given_to(model, dataset.train)
 
 

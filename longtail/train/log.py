@@ -145,7 +145,7 @@ class Log:
             left = seconds * (epochs - epoch)
             terms = _terms({**means, **fields})
             line = f"{self._stage}: epoch {epoch} of {epochs}, {rate:,.0f} rows/s, {terms}, {left:.0f} s left"
-            self.console.print(line, highlight=False)
+            self.console.print(line, highlight=False, soft_wrap=True)
         elif self._progress is not None:
             self._progress.update(self._progress.task_ids[0], total=step // epoch * epochs)
         self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
@@ -163,7 +163,8 @@ class Log:
     def say(self, text: str) -> None:
         """Print a line, above the progress bar."""
         if self.console is not None:
-            self.console.print(printable(text), highlight=False, markup=False)
+            in_a_file = not self.console.is_terminal
+            self.console.print(printable(text), highlight=False, markup=False, soft_wrap=in_a_file)
 
     def show(self, renderable: RenderableType) -> None:
         """Print a table."""

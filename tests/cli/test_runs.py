@@ -57,6 +57,12 @@ def test_a_run_that_a_process_works_on_is_in_training(folder):
         assert RunSummary.of(run).state == "training"
 
 
+def test_a_run_of_a_comparison_is_finished_without_a_model(folder):
+    run = folder / "others" / "stopped"
+    (run / "prediction.json").write_text("{}")  # of a peer, or of a run whose model was removed for its room
+    assert RunSummary.of(run).state == "finished"
+
+
 def test_runs_within_a_run_are_a_part_of_it(folder):
     shutil.copytree(folder / "others" / "stopped", folder / "done" / "linker")
     assert [path.name for path in runs_below(folder)] == ["done", "stopped"]

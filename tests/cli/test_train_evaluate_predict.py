@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -123,6 +124,22 @@ def test_predict_reads_lines_and_json_and_writes_both_formats(trained, longtail,
     assert len(line["labels"]) == 2
     expected = bundle.predict(titles[:1], k=2)[0]
     assert [label["id"] for label in line["labels"]] == [label.id for label in expected]
+
+
+def test_predict_reads_a_table_by_its_columns(trained, longtail, tmp_path):
+    titles = ['with "quotes", a comma\nand a line end', "plain"]
+    with (tmp_path / "new.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["sku", "name"], *enumerate(titles)])
+    asked = ("predict", trained[0], "--input", tmp_path / "new.csv", "--k", 2)
+    status, output, errors = longtail(*asked, "--text", "name")
+    assert status == 0, errors
+    found = [json.loads(line) for line in output.splitlines()]
+    assert [line["text"] for line in found] == titles
+    expected = load(trained[0]).predict(titles, k=2).ids
+    assert [[label["id"] for label in line["labels"]] for line in found] == expected.tolist()
+    status, output, errors = longtail(*asked)
+    assert (status, output) == (1, "")
+    assert 'there is no column "title", the columns are: sku, name; name the column of the text with --text' in errors
 
 
 def test_an_array_of_uids_goes_with_that_of_ids(trained, longtail, tmp_path):

@@ -182,7 +182,7 @@ def test_a_folder_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_a_file_in_place_of_a_folder(fruit: Path) -> None:
-    with pytest.raises(BadInput, match=r"dataset.json: there is no such folder; check the path"):
+    with pytest.raises(BadInput, match=r"dataset.json: expected the folder of a data set, found a file; make one of"):
         Dataset.read(fruit / "dataset.json")
 
 

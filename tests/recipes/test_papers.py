@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -75,6 +76,19 @@ def test_every_loss_of_a_recipe_may_have_options(name: str, option: str) -> None
     given = small(name) | {option: f"{loss}:temperature=0.2"}
     with pytest.raises(Planned):
         RECIPES[name](data, out=Run(log=Log(None, Console(quiet=True)), dry=True), **given)
+
+
+@pytest.mark.parametrize(("named", "whose"), [("LF-Amazon-131K", "LF-Amazon-131K"), ("own", "every data set")])
+def test_a_run_says_what_its_paper_sets_before_the_plan(named: str, whose: str) -> None:
+    data = replace(planted_links(0, documents=200, labels=30).dataset, name=named)
+    log = Log(None, Console(file=(said := io.StringIO())))
+    with pytest.raises(Planned):
+        RECIPES["dpr"](data, out=Run(log=log, dry=True), preset="paper", **small("dpr"))
+    line = said.getvalue().splitlines()[0]
+    assert line.startswith(f"the paper's settings for {whose}: ")
+    assert "batch=" not in line, "which is given by name"
+    for option, setting in PAPERS["dpr"].named(named).items():
+        assert (f"{option}={setting.value}" in line) == (option not in small("dpr"))
 
 
 def test_a_recipe_without_a_paper_has_no_preset_of_one() -> None:

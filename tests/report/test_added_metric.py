@@ -90,6 +90,11 @@ def test_it_is_in_every_table_of_a_comparison(dataset):
     with console.capture() as captured:
         console.print(summary(results))
     assert "toy@3" in captured.get()
+    narrow = Console(width=80)
+    with narrow.capture() as captured:
+        narrow.print(summary({**results, "rows": {"a name that is longer than there is room": results["rows"]["one"]}}))
+    assert "…" not in captured.get()
+    assert f"{kept['rows']['one']['kinds']['encoder']['P@1']['mean']:.2f}" in captured.get()
     page = report_of_rows(results, rows, dataset, judge)
     assert page.count('<th title="toy: 1 where the first k hold any &lt;true&gt; label">') == 3 + 1
     assert "toy@3, any label found" in page

@@ -171,6 +171,13 @@ def test_a_bad_request_gets_one_clear_line(client, body):
     assert "Traceback" not in answer.text
 
 
+def test_json_that_is_not_said_to_be_json_is_refused_with_the_header_to_send(client):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}  # what curl -d sends by itself
+    answer = client.post("/v1/predict", content=b'{"texts": ["a"]}', headers=form)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].endswith("send it with the header Content-Type: application/json")
+
+
 @pytest.mark.parametrize(
     "label",
     [
@@ -251,6 +258,11 @@ def test_a_full_server_says_so(client, monkeypatch):
         answer = client.post("/v1/predict", json={"texts": ["a"]})
         assert answer.status_code == status
         assert answer.headers["retry-after"] == "1"
+
+
+def test_the_first_scrape_has_the_labels(run):
+    with TestClient(application(Settings(run, device="cpu", watch=60))) as client:
+        assert 'longtail_labels{state="model"} 120.0' in client.get("/metrics").text
 
 
 def test_health_metrics_model_and_page(client, bearer):

@@ -62,7 +62,9 @@ def test_a_correction_is_in_effect_with_the_next_request_and_can_be_taken_back(c
 def test_they_need_the_token_and_a_label_and_a_text(client, bearer, run, text):
     given = {"text": text, "uid": "none", "right": True}
     for method, path in (("POST", ""), ("GET", ""), ("DELETE", "/1")):
-        assert client.request(method, f"/v1/corrections{path}", json=given).status_code == 401
+        refused = client.request(method, f"/v1/corrections{path}", json=given)
+        needs = "corrections" if method == "GET" else "changes"
+        assert (refused.status_code, refused.json()["detail"]) == (401, f"{needs} need the server's token")
     for body, status, problem in (
         (given, 404, "there is no label with this uid"),
         ({**given, "right": "yes"}, 422, "body.right: Input should be a valid boolean"),

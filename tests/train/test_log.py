@@ -65,3 +65,12 @@ def test_what_is_no_terminal_gets_some_lines_a_stage(epochs: int) -> None:
     assert len(lines) == min(epochs, 31)
     assert lines[0].startswith(f"encoder: epoch 1 of {epochs},")
     assert lines[-1].startswith(f"encoder: epoch {epochs} of {epochs},")
+
+
+def test_what_is_no_terminal_gets_long_lines_whole() -> None:
+    log = Log(console=Console(file=(told := io.StringIO()), width=20))
+    log.start("encoder", steps=1, done=0)
+    log.step({"loss": 1.0}, rows=1, pool=1)
+    log.epoch(1, 1, 1)
+    log.say("said in more than twenty characters")
+    assert [line.split()[-1] for line in told.getvalue().splitlines()] == ["left", "characters"]

@@ -44,6 +44,9 @@ class Folder:
         Raises:
             BadInput: there is no such folder, or neither layout is in it.
         """
+        if path.is_file():
+            remedy = "make one of a table with 'longtail data import'; that of a run on a table is RUN/data"
+            raise BadInput(path, "expected the folder of a data set, found a file", remedy=remedy)
         if not path.is_dir():
             raise BadInput(path, "there is no such folder", remedy="check the path")
         json, text = part(path, "trn.json"), part(path, "trn_X_Y.txt", "train.txt")

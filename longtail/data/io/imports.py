@@ -89,6 +89,15 @@ def import_tables(
     return Dataset(name, splits[0], texts, splits[1] if test is not None else None)
 
 
+def texts_of_table(path: Path, columns: Columns = Columns()) -> Texts:
+    """The texts of a table, row by row, as `import_tables` reads them; its labels are left aside.
+
+    Raises:
+        BadInput: the table is malformed, or has no such column of texts.
+    """
+    return _texts(path, columns, "utf-8", lambda _: None)
+
+
 def _split(path: Path, documents: Texts, rows: Rows, labels: int, columns: Columns) -> Split:
     targets = rows.matrix(path, labels, first_line=1, what="label id")
     if not targets.nnz:
