@@ -88,7 +88,7 @@ def test_in_a_data_folder(tmp_path, what):
     for name in [*tables, "table.parquet"]:
         assert name in refused(lambda: import_tables(tmp_path / name, separator=";"))  # noqa: B023
     assert "labels.txt" in refused(lambda: import_tables(tmp_path / "table.csv", labels=tmp_path / "labels.txt"))
-    assert "table.jsonl" in refused(lambda: _read(tmp_path / "table.jsonl.gz"))
+    assert "table.jsonl" in refused(lambda: _read(tmp_path / "table.jsonl.gz", "labels", dict))
 
 
 @pytest.mark.parametrize("what", KINDS)

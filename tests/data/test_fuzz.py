@@ -25,10 +25,11 @@ from broken import flipped
 
 from longtail.data.check import check
 from longtail.data.dataset import Dataset
-from longtail.data.describe import describe, sections
+from longtail.data.describe import describe
 from longtail.data.io.imports import import_tables
 from longtail.errors import BadInput, LongtailError
 from longtail.memory import peak_bytes
+from longtail.report.description import sections
 
 _spec = spec_from_file_location("naive", Path(__file__).with_name("naive.py"))
 naive = module_from_spec(_spec)
