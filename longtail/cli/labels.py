@@ -73,6 +73,23 @@ def list_(run: RunFolder) -> None:
 
 
 @labels_app.command()
+def find(
+    run: RunFolder,
+    query: Annotated[str, typer.Argument(help="A part of the label's text, or its whole uid.", show_default=False)],
+    limit: Annotated[int, typer.Option(help="Labels at most.", min=1)] = 20,
+) -> None:
+    """Find labels, as JSON lines of uid and text; upper and lower case of a to z are the same."""
+    label_set = LabelSet(run, device="cpu", exact=True)
+    snapshot = label_set.snapshot
+    for row in (rows := snapshot.found(query, limit)):
+        _, uid, text = snapshot.label(row)
+        sys.stdout.write(printable(json.dumps({"uid": uid, "text": text}, ensure_ascii=False)) + "\n")
+    label_set.close()
+    if not rows:
+        Console(stderr=True, highlight=False).print(f"no label has {query!r} in its text, or as its uid", markup=False)
+
+
+@labels_app.command()
 def compact(run: RunFolder) -> None:
     """Fold the changes into the model's own table; a running server goes on answering, and then uses it."""
     label_set = LabelSet(run, device="cpu")

@@ -108,7 +108,7 @@ def checked(model: Model, corrections: Sequence[Correction], find: Callable[[str
     """
     for document, uid, *_ in corrections:
         if find(uid) is None:
-            remedy = "JSON of longtail predict has the uid of each label, and so has the page of longtail serve"
+            remedy = "longtail labels find RUN TEXT says the uids of labels"
             raise BadInput("uid", f"expected that of a label, found {uid[:100]!r}", remedy=remedy)
         if not any(part.strip() for part in document.values()):
             raise BadInput("text", "expected a text, found none", remedy="give the text that was labelled")

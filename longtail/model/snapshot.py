@@ -187,8 +187,7 @@ class Snapshot(Model):
         """(n, L) pairs of n texts and labels that were said to be wrong, or None where there are none."""
         if not self._wrong:
             return None
-        nothing = [""] * len(texts)
-        columns = [texts.fields.get(name, nothing) for name in self.fields]
+        columns = [texts.fields.get(name, [""] * len(texts)) for name in self.fields]
         lists = [self._wrong.get(text, []) for text in zip(*columns, strict=True)]
         return csr_of_lists(lists, len(self)) if any(lists) else None
 
@@ -254,6 +253,11 @@ class Snapshot(Model):
         for start, segment in reversed([*zip(self._starts.tolist(), self.segments, strict=False)]):
             found += [start + row for row in segment.containing(query, limit - len(found))]
         return found
+
+    def found(self, query: str, limit: int) -> list[int]:
+        """Rows of up to ``limit`` labels: the one with this uid, and those with the query in the title."""
+        named, found = self.find(query), self.containing(query, limit)
+        return found if named is None else [named, *(row for row in found if row != named)][:limit]
 
     def take(self, rows: IntArray) -> Model:
         """The model over the labels in some rows, in their order."""

@@ -63,9 +63,7 @@ async def labels(
     must_be_text(query)
 
     def look(snapshot: Snapshot) -> list[dict[str, Any]]:
-        named, found = snapshot.find(query), snapshot.containing(query, limit)
-        rows = found if named is None else [named, *(row for row in found if row != named)]
-        return [_label(snapshot, row) for row in rows[:limit]]
+        return [_label(snapshot, row) for row in snapshot.found(query, limit)]
 
     return Json({"labels": await service.read(look)})
 

@@ -57,3 +57,16 @@ def test_what_is_wrong_is_said_in_one_line(longtail, run, tmp_path):
         assert status == 1
         assert problem in " ".join(errors.split())
     assert not (run / "labels.sqlite").exists()
+
+
+def test_labels_are_found_by_a_part_of_their_text_and_by_their_uid(longtail, run_with_memory):
+    label_set = LabelSet(run_with_memory, device="cpu")
+    labels = label_set.snapshot.base.labels
+    label_set.close()
+    uid, title = labels.uids[3], labels.fields["title"][3]
+    status, output, _ = longtail("labels", "find", run_with_memory, title.upper())
+    assert status == 0
+    assert {"uid": uid, "text": title} in [json.loads(line) for line in output.splitlines()]
+    assert json.loads(longtail("labels", "find", run_with_memory, uid, "--limit", 1)[1]) == {"uid": uid, "text": title}
+    nothing = longtail("labels", "find", run_with_memory, "nowhere at all")
+    assert nothing == (0, "", "no label has 'nowhere at all' in its text, or as its uid\n")
