@@ -38,10 +38,8 @@ def add(
     """Add labels to a trained model, or replace those with the same uid; a running server has them at once."""
     if input_file is not None:
         labels = _read(input_file, "strings for uid and text, and perhaps a list of examples", _label_of)
-    elif uid is not None and text is not None:
-        labels = [NewLabel(uid, text, [{"title": one} for one in example or []])]
     else:
-        raise BadInput("labels add", "expected --uid and --text, or --input", remedy="give one or the other")
+        labels = [NewLabel(*_both(uid, text), [{"title": one} for one in example or []])]
     label_set = LabelSet(run, device="cpu", exact=True)
     for at in range(0, len(labels), _BLOCK):
         label_set.add(labels[at : at + _BLOCK])
@@ -112,10 +110,9 @@ def correct(
     """Say that a text has a label, or has it not; predictions know it at once, also those of a running server."""
     if input_file is not None:
         given = _read(input_file, "a title, and lists of uids and wrong_uids", _corrections_of)
-    elif uid is not None and text is not None:
-        given = [[Correction({"title": text}, uid, not wrong)]]
     else:
-        raise BadInput("labels correct", "expected --uid and --text, or --input", remedy="give one or the other")
+        uid, text = _both(uid, text)
+        given = [[Correction({"title": text}, uid, not wrong)]]
     label_set = LabelSet(run, device="cpu", exact=True)
     numbers = label_set.correct([one for of_text in given for one in of_text])
     label_set.close()
@@ -153,6 +150,12 @@ def corrections(
     else:
         write_lines(out, lines)
         Console(stderr=True, highlight=False).print(f"wrote {len(lines):,} to {out}", markup=False)
+
+
+def _both(uid: str | None, text: str | None) -> tuple[str, str]:
+    if uid is None or text is None:
+        raise BadInput("labels", "expected --uid and --text, or --input", remedy="give one or the other")
+    return uid, text
 
 
 def _corrections_of(said: Mapping[str, Any]) -> list[Correction]:

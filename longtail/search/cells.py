@@ -21,8 +21,7 @@ from longtail.search.exact import Exact, finite
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RECALL = 0.9  # of the labels that exact search finds
-_MANY = {"cpu": 10**10}  # pairs of a query and a label, of which more take exact search minutes
-_MANY_ELSEWHERE = 10**13
+_MANY, _MANY_ON_GPU = 10**10, 10**13  # pairs of a query and a label, of which more take exact search minutes
 _SAMPLE = 256  # queries that say how many cells are to be looked into
 _PER_ROOT = 2  # cells are so many times the root of the labels
 _LEARNED_FROM = 32  # labels a cell, of which the centres are learned
@@ -118,14 +117,14 @@ class Cells:
 
         The nearest cells come first: of the others only those are ranked that have a label above the k-th best so far.
         """
-        near = _best(queries, self.centres, probes)  # (q, P)
-        scores = torch.full((*near.shape, k), -torch.inf, device=near.device)
-        ids = torch.full(scores.shape, -1, device=near.device)
+        nearest = _best(queries, self.centres, probes)  # (q, P)
+        scores = torch.full((*nearest.shape, k), -torch.inf, device=nearest.device)
+        ids = torch.full(scores.shape, -1, device=nearest.device)
         hidden = None if exclude is None else _Hidden(exclude, self.order)
-        floor = torch.full((len(queries),), -torch.inf, device=near.device)
+        floor = torch.full((len(queries),), -torch.inf, device=nearest.device)
         for part in (slice(_FIRST), slice(_FIRST, probes)):
-            width, first = near[:, part].shape[1], part.start or 0
-            cell, pairs = near[:, part].flatten().sort(stable=True)
+            width, first = nearest[:, part].shape[1], part.start or 0
+            cell, pairs = nearest[:, part].flatten().sort(stable=True)
             bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1, device=cell.device)).tolist()
             for one in torch.unique(cell).tolist():
                 some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
@@ -176,7 +175,7 @@ class _Hidden:
 
 def pays(queries: int, labels: int, device: torch.device) -> bool:
     """Whether the search of so many queries among so many labels is long enough to look into cells only."""
-    return queries * labels > _MANY.get(device.type, _MANY_ELSEWHERE)
+    return queries * labels > (_MANY if device.type == "cpu" else _MANY_ON_GPU)
 
 
 def cells_of(labels: int) -> int:
@@ -185,7 +184,7 @@ def cells_of(labels: int) -> int:
 
 
 def products(queries: int, labels: int, device: torch.device) -> float:
-    """Inner products of a search by `near`, those that put labels into cells among them, for a plan.
+    """How many inner products a search by `near` makes, those that put labels into cells among them, for a plan.
 
     A tenth of the labels is compared with each query, as was measured for the hard negatives of `unidec` among 200,000.
     """
@@ -217,7 +216,8 @@ def near(
         recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
 
     Returns:
-        What is found, and how much was looked at, None for all of it.
+        What is found, and how it was looked for; None where exact search is no matter of minutes. Where more than half
+        of the products would have to be made, all of them are.
     """
     if not pays(len(queries), len(table), device):
         return Exact(table, device=device).search(queries, k, exclude=exclude), None
@@ -229,7 +229,7 @@ def near(
     count = len(cells.centres)
     looked = Looked(count, probes, reached, count / len(table) + probes / count)
     if looked.share > _MOST:
-        return exact.search(queries, k, exclude=exclude), None
+        return exact.search(queries, k, exclude=exclude), Looked(count, count, 1.0, 1.0)
     return cells.search(asked, k, probes, exclude=exclude), looked
 
 

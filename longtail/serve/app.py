@@ -30,6 +30,7 @@ from longtail.serve.files import read, read_lines
 from longtail.serve.middleware import RequestGuard, failure
 from longtail.serve.service import Service, Settings
 from longtail.serve.telemetry import Metrics
+from longtail.train.log import LOG
 
 _PAGE = {
     "": ("page.html", "text/html"),
@@ -145,7 +146,7 @@ async def model(request: Request, service: Served) -> Response:
             "index": {kind: getattr(index, "measured")._asdict() for kind, index in indexes.items()},  # noqa: B009
             "changes": bool(request.app.state.token),
             "settings": {key: said[key] for key in ("arguments", "versions") if key in said},
-            "training": read_lines(run / "metrics.jsonl"),
+            "training": read_lines(run / LOG),
             "evaluation": read(run / "evaluation.json") or None,
         }
     )

@@ -20,7 +20,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.devices import choose_device
 from longtail.modules.encoders.base import Encoder, embed
-from longtail.search.cells import near
+from longtail.search.cells import near, products
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.course import Score, course_of
@@ -246,14 +246,15 @@ class Run:
             k: labels of a query.
             exclude: (Q, L) pairs that are not found.
         """
-        draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
         if self.plan is None:
+            draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
             top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
             if looked is not None:
                 self.log.note(search=what, **looked._asdict())
                 self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
             return top
-        seconds = self._seconds_of_search(len(queries), *labels.shape)
+        share = products(len(queries), len(labels), self.device) / max(1, len(queries) * len(labels))
+        seconds = share * self._seconds_of_search(len(queries), *labels.shape)
         self.plan.add(what, seconds, held=labels.nbytes + queries.nbytes)
         shape = (len(queries), k)
         return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))

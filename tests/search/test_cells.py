@@ -8,7 +8,7 @@ import torch
 
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.search import cells as module
-from longtail.search.cells import Cells, near, pays
+from longtail.search.cells import Cells, near, pays, products
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray
 from longtail.train.run import Run
@@ -29,7 +29,7 @@ def grouped(L: int, Q: int, D: int = 16, seed: int = 0) -> tuple[FloatArray, Flo
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells pay for every search."""
-    monkeypatch.setattr(module, "_MANY", {"cpu": -1})
+    monkeypatch.setattr(module, "_MANY", -1)
 
 
 def hidden(Q: int, L: int, seed: int = 1) -> CSR:
@@ -97,7 +97,8 @@ def test_labels_without_groups_are_searched_exactly() -> None:
     draws = np.random.default_rng(0)
     table, queries = (draws.standard_normal((n, 64)).astype(np.float32) for n in (600, 40))
     found, looked = near(table, queries, K, device=CPU, generator=draws, recall=0.99)
-    assert looked is None
+    assert looked is not None
+    assert looked.share == looked.recall == 1
     np.testing.assert_array_equal(found.ids, Exact(table).search(queries, K).ids)
 
 
@@ -115,13 +116,17 @@ def test_a_run_looks_into_cells_where_exact_search_takes_long(monkeypatch: pytes
     exact = Exact(table).search(queries, K)
     run = Run(tmp_path)
     np.testing.assert_array_equal(run.search("hard negatives", table, queries, K).ids, exact.ids)
-    monkeypatch.setattr(module, "_MANY", {"cpu": 2000 * 500 - 1})
+    monkeypatch.setattr(module, "_MANY", 2000 * 500 - 1)
     found = run.search("hard negatives", table, queries, K)
     assert 0.8 < (found.ids[:, :, None] == exact.ids[:, None, :]).any(1).mean() < 1
     assert '"search": "hard negatives"' in (tmp_path / "metrics.jsonl").read_text()
     with run.planning() as plan:
         run.search("hard negatives", table, queries, K)
-    assert plan.work["hard negatives"].seconds > 0
+        run.counted("elsewhere, and exact", 500, 2000, table.shape[1])
+    seconds = {name: work.seconds for name, work in plan.work.items()}
+    share = products(500, 2000, CPU) / (500 * 2000)
+    assert seconds["hard negatives"] == pytest.approx(share * seconds["elsewhere, and exact"])
+    assert share != 1
 
 
 def test_when_cells_pay() -> None:
