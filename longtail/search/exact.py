@@ -19,6 +19,7 @@ from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
+from longtail.search.tiles import Tiles, can_tile
 from longtail.topk import FloatArray, TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -80,6 +81,10 @@ class Exact:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
             found = (vectors @ table.T).cpu().numpy()  # (Q, C)
             return rank(np.broadcast_to(few.cpu().numpy(), found.shape), found, k)
+        if can_tile(self.table, len(vectors), k):
+            self._prefilter = self._prefilter or Int8Prefilter(self.table)
+            ids, scores = Tiles(self.table, self._prefilter, vectors, k, exclude).search()
+            return TopK(ids.numpy(), scores.numpy())
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)

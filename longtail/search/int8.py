@@ -6,6 +6,8 @@ be wrong by is known for each label, so that all labels but a few can be ruled o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
@@ -26,6 +28,20 @@ def can_prefilter(table: Tensor, k: int) -> bool:
 def has_whole_products() -> bool:
     """Whether this processor multiplies 8 bits by 8 bits fast: one query takes a third to a half of the time then."""
     return hasattr(torch, "_int_mm") and bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
+
+
+class Whole(NamedTuple):
+    """Q queries in 8 bits.
+
+    Attributes:
+        digits: (Q, D') int8, without the last number, padded.
+        step: (Q, 1) what a 1 among the digits stands for.
+        others: (Q, 3) in such steps the last number, the length, and the length of what the digits leave out.
+    """
+
+    digits: Tensor
+    step: Tensor
+    others: Tensor
 
 
 class Int8Prefilter:
@@ -71,6 +87,34 @@ class Int8Prefilter:
         kth = (score - wrong).topk(k).values[:, -1:]  # (Q, 1)
         ruled_out: Tensor = (score + wrong < kth).all(0)  # (L,); not what overflowed
         return ruled_out.logical_not_().nonzero()[:, 0]  # (C,)
+
+    def whole(self, queries: Tensor) -> Whole:
+        """(Q, D) queries in 8 bits."""
+        body, length = queries[:, :-1], _length(queries)
+        step = _largest(body) / 127  # (Q, 1)
+        digits = (body / step).round_()
+        lost = _length(body - digits * step) + _SUMMING * length
+        others = torch.stack([queries[:, -1], length, lost], dim=1) / step  # (Q, 3)
+        return Whole(F.pad(digits.to(torch.int8), self._padding), step, others)
+
+    def most(self, whole: Whole, rows: slice, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
+        """The most that the inner products of some queries with some rows can be, in the steps of a query.
+
+        Args:
+            whole: the queries.
+            rows: of the queries, q of them.
+            labels: of the table, n of them.
+            numbers: room for q n whole numbers.
+            out: (q, n), where it is written.
+
+        Returns:
+            (q, 1) by how much any of them can be too large at most, in such steps.
+        """
+        found = numbers[: out.numel()].view(out.shape)
+        torch._int_mm(whole.digits[rows], self._rows[labels].T, out=found)  # noqa: SLF001
+        others = torch.stack([self._last[labels], self._error[labels], self._length[labels]])  # (3, n)
+        out.copy_(found).mul_(self._scale[labels]).addmm_(whole.others[rows], others)
+        return 2 * (whole.others[rows, 1:] @ others[1:].amax(1))[:, None]
 
     def _product(self, body: Tensor) -> tuple[Tensor, Tensor, float]:
         """Queries in fewer bits (Q, D - 1), their products with all rows (Q, L), and by what these may be rounded."""
