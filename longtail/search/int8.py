@@ -30,6 +30,11 @@ def has_whole_products() -> bool:
     return hasattr(torch, "_int_mm") and bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
 
 
+def in_8_bits(rows: Tensor) -> Tensor:
+    """(n, W') int8 of (n, W) rows, padded, all with one scale."""
+    return F.pad((rows * (127 / _largest(rows).max())).round_().to(torch.int8), (0, -rows.shape[1] % _ALIGNED))
+
+
 class Whole(NamedTuple):
     """Q queries in 8 bits.
 
