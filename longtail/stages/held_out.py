@@ -161,6 +161,14 @@ def fuse(
             held = 4 * len(train) * model.width
             run.counted("asking documents", len(validation), len(train), model.width, held=held)
         return model
+    with run.log.parts("learning on held-out documents"):
+        return _fused(run, model, validation, train, o, propensity)
+
+
+def _fused(
+    run: Run, model: AnyModel, validation: Split, train: Split, o: FusionOptions, propensity: Propensity | None
+) -> AnyModel:
+    """What `fuse` says, once it is no plan."""
     worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
     fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth)))

@@ -151,7 +151,8 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
                 run.log.say(said)
             if len(dataset.train) < _FEW:
                 run.log.say(_EXPECT)
-            _plan(page, run, dataset, o)
+            with run.log.parts("reading and planning"):
+                _plan(page, run, dataset, o)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None:
             remove_folder(run.folder / _REFIT / "model")  # the run's own has all of it
@@ -248,9 +249,11 @@ def finish(run: Run, model: AnyModel) -> AnyModel:
     run.progress.account()
     if run.folder is not None:
         remove_folder(run.folder / "model")
-        keep_titles(run.folder, model.memory)
-        model.save(run.folder / "model")
+        with run.log.parts("saving"):
+            keep_titles(run.folder, model.memory)
+            model.save(run.folder / "model")
         remove_folder(run.folder / "tokens")
+        run.log.write(parts=run.log.parts.as_json())
     return model
 
 

@@ -189,18 +189,19 @@ class Run:
         """
         course = course_of(stage, epochs, schedule, batches.steps() if warmup is None else warmup, score)
         if self.plan is None:
-            fit(
-                objective,
-                batches,
-                optimizer,
-                progress=self.progress,
-                stage=stage,
-                modules=modules,
-                course=course,
-                seed=self.seed,
-                before_epoch=before_epoch,
-                others=others,
-            )
+            with self.log.parts(stage):
+                fit(
+                    objective,
+                    batches,
+                    optimizer,
+                    progress=self.progress,
+                    stage=stage,
+                    modules=modules,
+                    course=course,
+                    seed=self.seed,
+                    before_epoch=before_epoch,
+                    others=others,
+                )
             return
         self.plan.stage(
             self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
@@ -219,7 +220,8 @@ class Run:
             what: it is, in the plan; an encoder that is used and let go has one of its own.
         """
         if self.plan is None:
-            vectors = embed(encoder, table, device=self.device)
+            with self.log.parts(what):
+                vectors = embed(encoder, table, device=self.device)
             must_be_finite("encoding texts", {"a vector": torch.from_numpy(vectors)})
             return vectors
         self.plan.add(what, len(table) * self._seconds_a_text(encoder, table, what))
@@ -248,7 +250,8 @@ class Run:
         """
         if self.plan is None:
             draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
-            top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
+            with self.log.parts(what):
+                top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
             if looked is not None:
                 self.log.note(search=what, **looked._asdict())
                 self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
@@ -286,7 +289,8 @@ class Run:
             generator: draws the first centres.
         """
         if self.plan is None:
-            return balanced_clusters(vectors, size, generator=generator, device=self.device)
+            with self.log.parts(what):
+                return balanced_clusters(vectors, size, generator=generator, device=self.device)
         n, width = len(vectors), int(vectors.shape[1])
         sample = min(n, 4 * SAMPLE)
 
