@@ -89,6 +89,8 @@ def fit(
     finally:
         progress.log.stop()
     progress.finish(stage, modules, epoch)
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.state.clear()  # moments are twice as large as what they are of, and what comes next may need the room
 
 
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
