@@ -89,8 +89,7 @@ def fit(
     finally:
         progress.log.stop()
     progress.finish(stage, modules, epoch)
-    optimizer.zero_grad(set_to_none=True)
-    optimizer.state.clear()  # moments are twice as large as what they are of, and what comes next may need the room
+    _let_go(optimizer)
 
 
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
@@ -127,11 +126,16 @@ def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim
         take_step(objective, batch.to(device), optimizer, seed=0)
         times.append(time.monotonic() - ready)
         ready = time.monotonic()
-    optimizer.zero_grad(set_to_none=True)
-    optimizer.state.clear()
+    _let_go(optimizer)
     set_learning_rate(optimizer, 1.0)
     counted = times[1:] or times
     return sum(counted) / len(counted)
+
+
+def _let_go(optimizer: torch.optim.Optimizer) -> None:
+    """Free gradients and moments, which are twice as large as what they are of: what comes next may need the room."""
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.state.clear()
 
 
 def _states(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:
