@@ -78,11 +78,11 @@ class Cells:
             table: (L, D) their vectors, of any length, L at least 1.
             generator: draws the first centres, and the labels that those of the first level are learned from.
         """
-        units, first = torch.nn.functional.normalize(table), math.ceil(math.sqrt(len(table)))
+        first = math.ceil(math.sqrt(len(table)))
         some = torch.from_numpy(np.sort(generator.permutation(len(table))[: _LEARNED_FROM * first])).to(table.device)
-        coarse = _best(units, _k_means(units[some], first, generator), 1)[:, 0]
+        coarse = _best(table, _k_means(table[some], first, generator), 1)[:, 0]
         groups = torch.split(coarse.argsort(stable=True), torch.bincount(coarse).tolist())
-        centres = torch.cat([_k_means(units[group], cells_of(len(group)), generator) for group in groups if len(group)])
+        centres = torch.cat([_k_means(table[group], cells_of(len(group)), generator) for group in groups if len(group)])
         of_labels = _best(table, centres, min(_COPIES, len(centres)))  # (L, 2)
         sizes = torch.bincount(of_labels.flatten(), minlength=len(centres))
         starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0].cpu().numpy())])
@@ -148,8 +148,9 @@ class Cells:
         return best
 
 
-def _k_means(units: Tensor, count: int, generator: np.random.Generator) -> Tensor:
-    """(C, D) centres of some unit vectors, C at most as many as these, by spherical k-means."""
+def _k_means(vectors: Tensor, count: int, generator: np.random.Generator) -> Tensor:
+    """(C, D) centres of some vectors, C at most as many as these, by spherical k-means."""
+    units = torch.nn.functional.normalize(vectors)
     centres = units[torch.from_numpy(generator.permutation(len(units))[:count]).to(units.device)].clone()
     for _ in range(_ROUNDS):
         sums = torch.zeros_like(centres).index_add_(0, _best(units, centres, 1)[:, 0], units)
@@ -273,10 +274,10 @@ def _best(vectors: Tensor, centres: Tensor, count: int) -> Tensor:
     Of very many centres 8 bits say that nearly as well, where products in 8 bits are fast.
     """
     coarse = len(centres) > _EXACT and vectors.device.type == "cpu" and has_whole_products()
-    wide, step = (in_8_bits(centres) if coarse else centres).T, max(1, _HELD // len(centres))
+    wide, step = (in_8_bits(centres, one_scale=True) if coarse else centres).T, max(1, _HELD // len(centres))
     found = []
     for at in range(0, max(1, len(vectors)), step):
         some = vectors[at : at + step]
-        scores = torch._int_mm(in_8_bits(some), wide) if coarse else some @ wide  # noqa: SLF001
+        scores = torch._int_mm(in_8_bits(some, one_scale=False), wide) if coarse else some @ wide  # noqa: SLF001
         found.append(scores.topk(count).indices)
     return torch.cat(found)

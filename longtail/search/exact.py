@@ -2,7 +2,8 @@
 
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
 into groups of labels, and only groups whose best score can still enter a ranking are looked at. A few queries cost
-what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`).
+what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`). For very many, the product
+itself is made in 8 bits first, where that is faster (`longtail.search.tiles`).
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Exact:
     Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
     by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A search holds a tile of
     scores (64 MB by default on a CPU), up to 100 MB for ranking its best, the queries, and 8 bytes for each of its
-    Q * k results. The first search of a few queries on a CPU adds a copy of the table in 8 bits, which stays.
+    Q * k results. The first search of a few queries on a CPU, or of very many, adds a copy of the table in 8
+    bits, which stays.
 
     Args:
         table: (L, D) label vectors, finite, L below 2^32. float32 is used in place, memory-mapped or not; another

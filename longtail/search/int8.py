@@ -15,6 +15,7 @@ from torch import Tensor
 _ALIGNED = 16  # the kernels take widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
+_BLOCK = 16_384  # rows that are made of floats at a time
 FEW = 8  # queries that are worth prefiltering; from some 12 on the product of all costs less
 LARGE = 2048  # labels that are worth prefiltering; fewer are ranked in one go
 
@@ -30,9 +31,11 @@ def has_whole_products() -> bool:
     return hasattr(torch, "_int_mm") and bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
 
 
-def in_8_bits(rows: Tensor) -> Tensor:
-    """(n, W') int8 of (n, W) rows, padded, all with one scale."""
-    return F.pad((rows * (127 / _largest(rows).max())).round_().to(torch.int8), (0, -rows.shape[1] % _ALIGNED))
+def in_8_bits(rows: Tensor, *, one_scale: bool) -> Tensor:
+    """(n, W') int8 of (n, W) rows, padded, with a scale for all, so that they can be compared, or with one for each."""
+    largest = _largest(rows)
+    scale = 127 / (largest.max() if one_scale else largest)
+    return F.pad((rows * scale).round_().to(torch.int8), (0, -rows.shape[1] % _ALIGNED))
 
 
 class Whole(NamedTuple):
@@ -63,12 +66,16 @@ class Int8Prefilter:
     def __init__(self, table: Tensor, *, whole: bool | None = None) -> None:
         self._whole = has_whole_products() if whole is None else whole
         body, self._last = table[:, :-1], table[:, -1].clone()  # (L, D - 1), (L,)
-        self._scale = _largest(body)[:, 0] / 127  # (L,)
-        rounded = (body / self._scale[:, None]).round_()  # (L, D - 1)
-        self._error = _length(body - rounded * self._scale[:, None])  # (L,)
-        self._length = _length(table) + self._error  # (L,)
+        self._scale, self._error, self._length = torch.empty(3, len(table))  # (L,) each
         self._padding = (0, -body.shape[1] % _ALIGNED)
-        self._rows = F.pad(rounded.to(torch.int8), self._padding)  # (L, D')
+        self._rows = torch.empty(len(table), body.shape[1] + self._padding[1], dtype=torch.int8)  # (L, D')
+        for at in range(0, len(table), _BLOCK):  # so that no copy of the table is made
+            part = slice(at, at + _BLOCK)
+            self._scale[part] = _largest(body[part])[:, 0] / 127
+            rounded = (body[part] / self._scale[part, None]).round_()  # (n, D - 1)
+            self._error[part] = _length(body[part] - rounded * self._scale[part, None])
+            self._length[part] = _length(table[part]) + self._error[part]
+            self._rows[part] = F.pad(rounded.to(torch.int8), self._padding)
         self._ones = torch.ones(len(table), dtype=torch.bfloat16)
 
     def candidates(self, queries: Tensor, k: int) -> Tensor:

@@ -74,6 +74,18 @@ def test_each_label_is_in_the_cells_of_its_two_nearest_centres() -> None:
         assert (nearest[members] == c).any(1).all()
 
 
+@pytest.mark.skipif(not hasattr(torch, "_int_mm"), reason="this PyTorch has no product of 8-bit numbers")
+def test_8_bits_say_nearly_as_well_which_of_many_centres_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "has_whole_products", lambda: True)
+    table, queries = (torch.from_numpy(array) for array in grouped(500, 300, D=64))
+    queries *= torch.from_numpy(np.exp(np.random.default_rng(3).normal(size=(300, 1))).astype(np.float32))
+    exact = module._best(queries, table, 10)
+    monkeypatch.setattr(module, "_EXACT", 499)
+    monkeypatch.setattr(module, "_HELD", 7 * 500)
+    found = module._best(queries, table, 10)
+    assert 0.95 < (found[:, :, None] == exact[:, None, :]).any(1).double().mean() <= 1
+
+
 def test_the_least_number_of_cells_is_chosen_and_what_lies_in_them_is_said() -> None:
     table, queries = grouped(300, 40)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
