@@ -102,7 +102,7 @@ class Cells:
             found: (q, k) labels, -1 for none.
             recall: the share, in [0, 1].
         """
-        ranking = (queries @ self.centres.T).argsort(dim=1, descending=True, stable=True).cpu().numpy()  # (q, C)
+        ranking = _best(queries, self.centres, len(self.centres)).cpu().numpy()  # (q, C), as a search has it
         before, sizes = ranking.argsort(axis=1), np.diff(self.starts)
         cells = np.repeat(np.arange(len(sizes)), sizes)[self.places][found]  # (q, k, 2)
         first = np.take_along_axis(before[:, None], cells, axis=2).min(2)[found >= 0]  # cells before a label's
