@@ -208,9 +208,9 @@ class _Learning:
     def __post_init__(self) -> None:
         self.tops += [self.found(self.model, scorer.name) for scorer in self.model.mixed]
 
-    def found(self, model: Model, kind: str) -> TopK:
+    def found(self, model: Model, kind: str, k: int = _CANDIDATES) -> TopK:
         """What a score kind finds for the documents."""
-        self.last[kind] = model.search(self.vectors, _CANDIDATES, kind=kind, exclude=self.held_out.filtered)
+        self.last[kind] = model.search(self.vectors, k, kind=kind, exclude=self.held_out.filtered)
         return self.last[kind]
 
     def until_settled(self, learn: Callable[[Candidates, IntArray], AnyModel]) -> AnyModel:
@@ -226,7 +226,7 @@ class _Learning:
 
     def calibrated(self, model: Model, kind: str) -> Calibration | None:
         """How probable the scores of a kind are."""
-        top = self.last[kind] if kind in self.last else self.found(model, kind)
+        top = self.last[kind] if kind in self.last else self.found(model, kind, DEPTH)
         return learn_calibration(top.first(DEPTH), self.held_out.targets, self.frequency)
 
 
