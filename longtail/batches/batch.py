@@ -42,7 +42,7 @@ class Anchors:
 
     Attributes:
         node_ids: (A,) int64 in [0, M), ascending, each once.
-        nodes: their tokens.
+        nodes: their tokens; of a part of a batch, those of a part of them.
         sides: who is linked to them, under ``documents`` and ``labels``, or one of the two.
     """
 
@@ -63,7 +63,7 @@ class Links:
     Attributes:
         node_ids: (A,) int64 in [0, M), ascending, each once.
         places: (B, K) int64 in [0, A): the nodes of each document, and -1 behind the last of them.
-        nodes: their tokens; None where nodes have vectors of their own.
+        nodes: their tokens, in a part of a batch those of a part of them; None where nodes have vectors of their own.
         chances: (B, K) float32, how probable each link is; None where all are certain.
     """
 
@@ -81,7 +81,10 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """B documents and the pool of P labels that they are scored against.
+    """B documents and the pool of P labels that they are scored against, or a part of such a batch.
+
+    A part has some of the documents, and the tokens of some of the labels and nodes, which others encode for it
+    (`longtail.shards.shard.everyones`); the ids are those of the whole pool.
 
     Attributes:
         rows: (B,) int64 in [0, N), each once.

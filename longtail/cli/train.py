@@ -72,8 +72,9 @@ _Track = Annotated[
 
 
 def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
-    acts.append(partial(_kept, run))  # said also of an error
-    tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)
+    if run.ranks.first:
+        acts.append(partial(_kept, run))  # said also of an error
+    tracking = None if run.folder is None or not run.ranks.first else Tracking(run.folder, track, run.log.say)
     run.log.listener, model = tracking, None
     try:
         model = RECIPES[recipe](dataset, out=run, **given)
@@ -82,6 +83,8 @@ def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], tr
     finally:
         if tracking is not None:
             tracking.end(finished=model is not None)
+    if not run.ranks.first:
+        return
     say_done(run, model)
     if run.folder is not None and dataset.folder == run.folder / DATA:
         found, console = evaluate(model, dataset), Console()
@@ -130,7 +133,8 @@ def _command(name: str) -> Callable[..., None]:
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
-        dataset = dataset_of(data, None if dry_run else out, TableOptions(text, labels, separator, test))
+        kept = None if dry_run else out
+        dataset = run.ranks.in_turn(lambda: dataset_of(data, kept, TableOptions(text, labels, separator, test)))
         _train(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {

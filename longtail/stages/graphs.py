@@ -22,6 +22,7 @@ from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss
 from longtail.losses.weights import Bandits, accuracy
 from longtail.options import COUNT, NATURAL, Range, option
+from longtail.shards.shard import of_all
 from longtail.stages.recipe import RunOptions
 from longtail.stages.refresh import due
 from longtail.stages.task import Task, Text
@@ -118,8 +119,10 @@ class GraphTerms:
                     cosines = vectors[side][linked.at] @ a.T  # (R, A)
                     weight = linked.share * self.weights.weight(f"{name}.{side}")
                     terms[f"{name}.{side}"] = weight * self._loss(cosines, linked.targets, linked.mask)
-        if terms and self.weights.learn:
-            self.weights.observe(accuracy(scores, batch.targets, batch.mask))
+        if self.weights.learn and any(len(graph.node_ids) for graph in batch.graphs.values()):
+            mean = of_all(accuracy(scores, batch.targets, batch.mask), len(scores))
+            if mean is not None:
+                self.weights.observe(mean)
         return terms
 
     def before_epoch(self, epoch: int) -> None:
