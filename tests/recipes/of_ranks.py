@@ -18,7 +18,8 @@ from longtail.data.dataset import Dataset
 from longtail.ranks import ranks
 from longtail.recipes import RECIPES
 
-COMMON: dict[str, Any] = {"epochs": 2, "batch": 100, "random_negatives": 32, "width": 16, "warmup": 5, "device": "cpu"}
+COMMON: dict[str, Any] = {"epochs": 2, "batch": 100, "random_negatives": 32, "width": 16, "warmup": 5}
+COMMON |= {"max_length": 16, "device": "cpu"}
 MORE: dict[str, dict[str, Any]] = {
     "unidec": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "refit": False},
     "depsl": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "symmetric": True},
@@ -33,9 +34,18 @@ MORE: dict[str, dict[str, Any]] = {
 
 
 def digest(recipe: str, data: Path, shards: int, **more: Any) -> str:
-    """The SHA-256 of all vectors of a model, and of the documents that it encodes."""
+    """The SHA-256 of all vectors of a model, and of the documents that it encodes.
+
+    Args:
+        recipe: its name, and that of an encoder behind a colon, if it is another than the recipe's.
+        data: the data set folder.
+        shards: of the run.
+        more: options.
+    """
+    name, _, encoder = recipe.partition(":")
+    options = {**COMMON, **MORE[name], **({"encoder": encoder} if encoder else {}), **more}
     dataset = Dataset.read(data)
-    model = RECIPES[recipe](dataset, shards=shards, **{**COMMON, **MORE[recipe], **more})
+    model = RECIPES[name](dataset, shards=shards, **options)
     found = hashlib.sha256()
     for vectors in (*(model.vectors[kind] for kind in sorted(model.vectors)), model.encode(dataset.test.documents)):
         found.update(np.ascontiguousarray(vectors).tobytes())

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tiny_bert import WORDS
 
+from longtail.data.dataset import Dataset
+from longtail.data.texts import Texts
 from longtail.recipes import RECIPES
 from longtail.testing.planted import planted
 from longtail.train.log import Log
@@ -77,6 +82,59 @@ def test_two_processes_train_what_one_does_bit_by_bit(data: Path) -> None:
     alone = {recipe: digest(recipe, data, 2) for recipe in recipes}
     assert by_processes(2, data, 2, recipes) == alone
     assert digest("unidec", data, 3) != alone["unidec"], "shards have random numbers of their own"
+
+
+@pytest.fixture(scope="module")
+def in_few_words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Texts of the words that the tiny transformer knows."""
+
+    def of(texts: Texts) -> Texts:
+        return Texts.of([" ".join(WORDS[5 + sum(map(ord, word)) % 8] for word in text.split()) for text in texts])
+
+    folder, whole = tmp_path_factory.mktemp("data") / "words", planted(0, documents=200, labels=40).dataset
+    train, test = (replace(split, documents=of(split.documents.fields["title"])) for split in (whole.train, whole.test))
+    replace(whole, train=train, test=test, labels=of(whole.labels.fields["title"])).write(folder)
+    return folder
+
+
+TRANSFORMERS = ("depsl", "unidec", "dexml")  # one head; two, one of which is a linear map; gradient caching
+
+
+@pytest.mark.parametrize("recipe", TRANSFORMERS)
+def test_a_transformer_has_the_gradients_of_the_whole_batch(
+    recipe: str, in_few_words: Path, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny_bert, tmp_path / "bert")
+    config = tmp_path / "bert" / "config.json"
+    plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}  # each shard has its own
+    config.write_text(json.dumps(json.loads(config.read_text()) | plain))
+    dataset, seen = Dataset.read(in_few_words), {1: [], 4: []}
+    for shards, steps in seen.items():
+        monkeypatch.setattr(Log, "step", lambda _, terms, *__, to=steps: to.append(dict(terms)))
+        options = {
+            **COMMON,
+            **MORE[recipe],
+            "epochs": 1,
+            "batch": 40,
+            "encoder": str(config.parent),
+            "random_negatives": 8,
+        }
+        options |= {"random_negatives": None} if recipe == "dexml" else {}
+        options |= {"dropout": 0.0} if recipe == "unidec" else {}
+        RECIPES[recipe](dataset, shards=shards, **options, encoder=str(config.parent), learning_rate=3e-3)
+    for terms, of_shards in zip(seen[1], seen[4], strict=True):
+        assert of_shards == pytest.approx(terms, rel=2e-3)
+    assert max(abs(seen[1][-1][name] / seen[1][0][name] - 1) for name in seen[1][0]) > 5e-3, "something was learned"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 4])
+def test_a_transformer_comes_out_the_same_for_any_number_of_processes(
+    count: int, in_few_words: Path, tiny_bert: Path
+) -> None:
+    names = [f"{recipe}:{tiny_bert}" for recipe in TRANSFORMERS]
+    alone = {name: digest(name, in_few_words, 4) for name in names}
+    assert by_processes(count, in_few_words, 4, names) == alone
 
 
 @pytest.mark.slow
