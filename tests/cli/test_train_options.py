@@ -23,13 +23,22 @@ from longtail.stages.recipe import options_class
         ("device", "tpu"),
     ],
 )
-def test_a_wrong_option_is_the_same_line_to_both(longtail, planted_folder, name, given):
+def test_a_wrong_option_is_the_same_line_to_both_but_for_its_dashes(longtail, planted_folder, name, given):
     status, _, errors = longtail("train", "dpr", planted_folder, "--dry-run", f"--{name.replace('_', '-')}", given)
     assert status == 1
     with pytest.raises(LongtailError) as refused:
         recipes.dpr(Dataset.from_texts(["red", "blue"], [[0], [1]], ["warm", "cold"]), **{name: given})
-    assert errors == f"longtail: {refused.value}\n"
+    where, _, said = str(refused.value).partition(": ")
+    assert where in {name, "dpr"}  # an option that there is, or the recipe that has none such
+    dashes = f"--{name.replace('_', '-')}" if where == name else where
+    assert errors == f"longtail: {dashes}: {said}\n"
     assert "--" not in str(refused.value)
+
+
+def test_a_file_that_is_called_as_an_option_has_no_dashes(longtail, tmp_path):
+    status, _, errors = longtail("evaluate", "data", folder=tmp_path)
+    assert status == 1
+    assert errors.startswith("longtail: data")
 
 
 def test_a_dry_run_needs_no_folder_and_writes_nothing(longtail, planted_folder, tmp_path, monkeypatch):
@@ -41,7 +50,7 @@ def test_a_dry_run_needs_no_folder_and_writes_nothing(longtail, planted_folder, 
     status, _, errors = longtail("train", "ngame", planted_folder)
     assert (status, errors) == (
         1,
-        "longtail: out: expected a folder for the run, found none; give one, or ask for a dry run\n",
+        "longtail: --out: expected a folder for the run, found none; give one, or ask for a dry run\n",
     )
 
 
@@ -62,5 +71,5 @@ def test_help_has_what_is_often_given_then_what_the_recipe_is_about_and_then_wha
 def test_an_interval_that_is_none_is_one_line(longtail, planted_folder, tmp_path, seconds):
     status, _, errors = longtail("train", "dpr", planted_folder, "--out", tmp_path / "x", "--checkpoint-every", seconds)
     assert status == 1
-    assert errors.startswith("longtail: checkpoint_every: expected at least 0, found ")
+    assert errors.startswith("longtail: --checkpoint-every: expected at least 0, found ")
     assert not (tmp_path / "x").exists()
