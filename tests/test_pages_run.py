@@ -153,6 +153,7 @@ def demo(tmp_path_factory, run_longtail, tiny_bert: Path) -> Path:
     shutil.copytree(tiny_bert, folder / "my-model")
     titles = dataset.test.documents.fields["title"]
     (folder / "new.txt").write_text("".join(f"{titles[i]}\n" for i in range(3)))
+    (folder / "new.csv").write_text("sku,title\n1,blue shoes\n2,a tent\n")
     (folder / "texts").mkdir()
     parquet.write_table(pa.table({"title": [titles[i] for i in range(20)]}), folder / "texts" / "part-0.parquet")
     with (folder / "products.csv").open("w", newline="") as file:
