@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import pytest
 
 from longtail import LongtailError, recipes
+from longtail.cli.verbs import command_of
+from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.options import options_of
 from longtail.stages.recipe import options_class
+from longtail.train.log import WITHIN
 
 
 @pytest.mark.parametrize(
@@ -52,6 +56,19 @@ def test_a_dry_run_needs_no_folder_and_writes_nothing(longtail, planted_folder, 
         1,
         "longtail: --out: expected a folder for the run, found none; give one, or ask for a dry run\n",
     )
+
+
+def test_what_comes_next_is_said_but_for_the_runs_of_a_comparison(planted_folder, tmp_path, monkeypatch, capsys):
+    quick = ("--epochs", "1", "--width", "8", "--device", "cpu")
+    train, run = command_of("train"), str(tmp_path / "a")
+    train.main(["dpr", str(planted_folder), "--out", run, *quick], standalone_mode=False)
+    assert f"Next: longtail evaluate {run}" in capsys.readouterr().out.replace("\n", "")
+    Process((), quiet=True).run([sys.executable, "-c", f"import os; os.environ[{WITHIN!r}]"], tmp_path)
+    monkeypatch.setenv(WITHIN, "1")
+    train.main(["dpr", str(planted_folder), "--out", str(tmp_path / "b"), *quick], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "The model is in" in said
+    assert "Next:" not in said
 
 
 @pytest.mark.parametrize("recipe", ["unidec", "dpr"])
