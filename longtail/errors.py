@@ -38,6 +38,9 @@ class BadInput(LongtailError):
         problem: what was expected and what was found, with both numbers.
         remedy: what to do about it, as a clause ("cut the file again", "give the encoding").
         line: 1-based line of the file, where there is one.
+
+    Attributes:
+        is_argument: whether ``where`` is a name, to which the command line puts the dashes of an option.
     """
 
     def __init__(self, where: str | Path, problem: str, *, remedy: str, line: int | None = None) -> None:

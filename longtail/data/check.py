@@ -137,12 +137,12 @@ def _blank(path: Path, what: str, texts: Texts) -> Iterator[BadInput]:
 
 
 def but_for_case(path: Path, labels: Texts) -> Iterator[BadInput]:
-    """Labels whose titles are those of others but for case, in one line with an example, if there are any."""
+    """Labels whose titles differ from those of others in case only, in one line with an example, if there are any."""
     first: dict[str, str] = {}
     pairs = [(first.setdefault(title.casefold(), title), title) for title in dict.fromkeys(labels.fields["title"])]
     if other := [pair for pair in pairs if pair[0] != pair[1]]:
         said = " and ".join(map(excerpt, other[0]))
-        count = f"{len(other)} label{' is' if len(other) == 1 else 's are'} another but for case"
+        count = f"{len(other)} label{' differs' if len(other) == 1 else 's differ'} from another in case only"
         problem = f"{count}, as {said}; documents of the one count as wrong for the other"
         yield BadInput(path, problem, remedy="if they mean one thing, 'longtail data import --merge-case' makes it one")
 
