@@ -29,6 +29,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from tiny_bert import write_tiny_bert
 from warm import Warm
 
 from longtail import Dataset
@@ -132,7 +133,7 @@ def run_longtail(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory, run_longtail, tiny_bert: Path) -> Path:
+def demo(tmp_path_factory, run_longtail) -> Path:
     """A folder with what pages take to be there: the data and the run of the demo, and files of a reader's own."""
     folder = tmp_path_factory.mktemp("demo")
     theirs = json.loads((ROOT / "examples" / "debian-packages" / "dataset.json").read_text(encoding="utf-8"))
@@ -150,7 +151,7 @@ def demo(tmp_path_factory, run_longtail, tiny_bert: Path) -> Path:
     )
     assert status == 0, errors
     shutil.copytree(folder / "runs" / "demo", folder / "runs" / "newer")
-    shutil.copytree(tiny_bert, folder / "my-model")
+    write_tiny_bert(folder / "my-model", length=32)
     titles = dataset.test.documents.fields["title"]
     (folder / "new.txt").write_text("".join(f"{titles[i]}\n" for i in range(3)))
     (folder / "new.csv").write_text("sku,title\n1,blue shoes\n2,a tent\n")
