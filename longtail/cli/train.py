@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -25,7 +26,7 @@ from longtail.model.evaluation import evaluate
 from longtail.options import Option, options_of, parsed, unknown
 from longtail.recipes import DEFAULT, RECIPES
 from longtail.stages.recipe import options_class
-from longtail.train.log import LOG, Log
+from longtail.train.log import LOG, WITHIN, Log
 from longtail.train.plan import Planned
 from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
@@ -91,7 +92,7 @@ def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], tr
         console.print(found)
         warn_of_pairs(model, found, dataset, console)
         say_what_next(run.folder, model)
-    else:
+    elif WITHIN not in os.environ:
         run.log.say(f"Next: longtail evaluate {run.folder}")
 
 
