@@ -121,7 +121,7 @@ def test_a_transformer_has_the_gradients_of_the_whole_batch(
         }
         options |= {"random_negatives": None} if recipe == "dexml" else {}
         options |= {"dropout": 0.0} if recipe == "unidec" else {}
-        RECIPES[recipe](dataset, shards=shards, **options, encoder=str(config.parent), learning_rate=3e-3)
+        RECIPES[recipe](dataset, shards=shards, **options, learning_rate=3e-3)
     for terms, of_shards in zip(seen[1], seen[4], strict=True):
         assert of_shards == pytest.approx(terms, rel=2e-3)
     assert max(abs(seen[1][-1][name] / seen[1][0][name] - 1) for name in seen[1][0]) > 5e-3, "something was learned"
