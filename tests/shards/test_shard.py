@@ -7,9 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
+from longtail.data.dataset import Dataset
 from longtail.ranks import Ranks
+from longtail.recipes import unidec
 from longtail.shards.rows import RowsHere
 from longtail.shards.shard import Part, Shard, Shards, everyones, here, of_all
+from longtail.testing.planted import planted
+from longtail.text.bag import BagTokenizer
+from longtail.train.log import Log
 
 
 def shards(count: int) -> Shards:
@@ -129,3 +134,47 @@ def test_each_shard_writes_to_what_is_its_own() -> None:
         return held[0]
 
     assert shards(3).step(work, swap) == [4, 8, 12]
+
+
+def test_bytes_of_a_step_are_those_computed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What two shards of `unidec` send each other: vectors of texts and classifiers, and no more than lists beside."""
+    B, D, V = 64, 16, 2  # documents, width, shards
+    sent: dict[int, int] = {}
+    meetings: list[int] = []
+    meet = Shards.meet
+
+    def counted(self: Shards, index: int, parts: list[Tensor]) -> list[Tensor]:
+        (other,) = (part for to, part in enumerate(parts) if to != index)
+        sent[index] = sent.get(index, 0) + other.numel() * other.element_size()
+        meetings.append(index)
+        return meet(self, index, parts)
+
+    sizes: list[tuple[int, int, int]] = []
+
+    def step(_: Log, __: object, rows: int, pool: int) -> None:
+        sizes.append((rows, pool, sum(sent.values())))
+        sent.clear()
+
+    monkeypatch.setattr(Shards, "meet", counted)
+    monkeypatch.setattr(Log, "step", step)
+    dataset = planted(0, documents=4 * B, test_documents=60, labels=120).dataset
+    options = {"batch": B, "width": D, "random_negatives": 32, "validation": 0.0, "refit": False, "memory": False}
+    unidec(dataset, shards=V, epochs=1, device="cpu", **options)
+    assert len(sizes) == 4
+    most = _most_features(dataset)
+    for rows, pool, found in sizes:
+        texts = rows + pool
+        # forward and back: partial sums of all texts, and of documents for their second view; vectors of the labels,
+        # of which each shard has encoded half; rows of the classifiers, of which each owns half
+        vectors = 2 * 4 * (texts * D + rows * D + pool * D + pool * (D + 1))
+        lists = 8 * pool * V  # which classifiers are read
+        bags = found - vectors - lists  # what is left: features and weights of the texts, and the values of the terms
+        assert 0 < bags <= 8 * most * (texts + rows) + 4 * (texts + rows + 4) + 400
+    # tokens, sums and gradients of two tables; labels and their gradients; ids, rows and gradients; the values
+    assert len(meetings) == 4 * V * (3 + 3 + 2 + 3 + 1)
+
+
+def _most_features(dataset: Dataset) -> int:
+    """How many features a text has at most: an id and a weight of each are sent."""
+    texts = [*dataset.train.documents.fields["title"], *dataset.labels.fields["title"]]
+    return int(np.diff(BagTokenizer.fit(texts)(texts).offsets).max())
