@@ -58,11 +58,12 @@ class Ranks:
         """Whether this is the process that writes, logs and plans."""
         return self.rank == 0
 
-    def exchange(self, parts: Sequence[Tensor]) -> list[Tensor]:
+    def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
         """Send each process a tensor, and get one of each.
 
         Args:
             parts: by rank, (n, ...) of any n; type and all other dimensions are the same everywhere.
+            counts: by rank, the n of what comes, if it is known, which saves asking.
 
         Returns:
             By rank, what it has sent to this one.
@@ -72,16 +73,19 @@ class Ranks:
         """
         if self.world == 1:
             return list(parts)
-        device = parts[0].device
-        shape, kind = parts[0].shape[1:], parts[0].dtype
-        counts = torch.tensor([len(part) for part in parts], device=device)
-        others = self._all_to_all(counts, [1] * self.world, [1] * self.world).tolist()
+        own, shape, kind = parts[self.rank], parts[0].shape[1:], parts[0].dtype
+        if counts is None:
+            lengths = torch.tensor([len(part) for part in parts], device=own.device)
+            counts = self._all_to_all(lengths, [1] * self.world, [1] * self.world).tolist()
         width = max(1, shape.numel()) * kind.itemsize
-        sent = torch.cat([_bytes_of(part) for part in parts])
-        self.sent += (sum(map(len, parts)) - len(parts[self.rank])) * width
-        came = self._all_to_all(sent, [len(part) * width for part in parts], [count * width for count in others])
-        pieces = torch.split(came, [count * width for count in others])
-        return [piece.view(kind).view(-1, *shape) for piece in pieces]
+        leaving = [_bytes_of(part) for rank, part in enumerate(parts) if rank != self.rank]
+        sizes, others = ([width * n for n in of] for of in ([len(part) for part in parts], counts))
+        sizes[self.rank] = others[self.rank] = 0  # what stays here is not sent
+        self.sent += sum(sizes)
+        came = self._all_to_all(leaving[0] if len(leaving) == 1 else torch.cat(leaving), sizes, others)
+        pieces = [piece.view(kind).view(-1, *shape) for piece in torch.split(came, others)]
+        pieces[self.rank] = own.detach()
+        return pieces
 
     def _all_to_all(self, sent: Tensor, sizes: list[int], others: list[int]) -> Tensor:
         came = sent.new_empty(sum(others))

@@ -24,9 +24,9 @@ def rows_of_owners(weight: Tensor, cut: RowsHere, ids: Tensor) -> Tensor:
     part = cut.part(shard.index)
     wanted = [some[some % cut.count == shard.index] // cut.count for some in asked]
     own = weight.detach()[part]
-    came = shard.exchange([own.index_select(0, some) for some in wanted])
     owner = ids % cut.count
-    of = [owner == index for index in range(cut.count)]
+    of = [(owner == index).nonzero()[:, 0] for index in range(cut.count)]
+    came = shard.exchange([own.index_select(0, some) for some in wanted], [len(some) for some in of])
     found = weight.new_empty(len(ids), weight.shape[1])
     for some, rows in zip(of, came, strict=True):
         found[some] = rows
@@ -35,7 +35,7 @@ def rows_of_owners(weight: Tensor, cut: RowsHere, ids: Tensor) -> Tensor:
 
     def back(gradients: list[Tensor]) -> None:
         (gradient,) = gradients
-        of_readers = shard.exchange([gradient[some] for some in of])
+        of_readers = shard.exchange([gradient[some] for some in of], [len(some) for some in wanted])
         rows, at = torch.unique(torch.cat(wanted), return_inverse=True)
         total = gradient.new_zeros(len(rows), gradient.shape[1]).index_add_(0, at, torch.cat(of_readers))
         _add_gradient(weight, rows + part.start, total)
@@ -56,13 +56,13 @@ def bag_sums_of_owners(weight: Tensor, cut: RowsHere, tokens: BagTokens) -> Tens
     sizes = [len(some) for some in every]
     part, bags = cut.part(shard.index), _owned(every[0].followed_by(*every[1:]), cut.count, shard.index)
     sums = weighted_sums(weight.detach()[part], bags.ids, bags.offsets, bags.weights)
-    found = added(shard.exchange(torch.split(sums, sizes)))
+    found = added(shard.exchange(torch.split(sums, sizes), [len(tokens)] * cut.count))
     if not (torch.is_grad_enabled() and weight.requires_grad):
         return found
 
     def back(gradients: list[Tensor]) -> None:
         features, offsets, of, weights = bags.by_feature()
-        rows = weighted_sums(torch.cat(shard.gather(gradients[0])), of, offsets, weights)
+        rows = weighted_sums(torch.cat(shard.gather(gradients[0], sizes)), of, offsets, weights)
         _add_gradient(weight, features + part.start, rows)
 
     return shard.leaves([found], back)[0]
@@ -92,8 +92,8 @@ def _add_gradient(weight: Tensor, rows: Tensor, values: Tensor) -> None:
 def _owned(bags: BagTokens, count: int, index: int) -> BagTokens:
     """The same bags with only the rows of one shard, by their places among its rows."""
     kept = bags.ids % count == index
-    before = F.pad(kept.cumsum(0), (1, 0))  # (F + 1,)
-    return BagTokens(bags.ids[kept] // count, before[bags.offsets], bags.weights[kept])
+    before, some = F.pad(kept.cumsum(0), (1, 0)), kept.nonzero()[:, 0]  # (F + 1,), (F',)
+    return BagTokens(bags.ids[some].long() // count, before[bags.offsets], bags.weights[some])
 
 
 def _packed(tokens: BagTokens) -> Tensor:
@@ -103,7 +103,8 @@ def _packed(tokens: BagTokens) -> Tensor:
 
 
 def _unpacked(packed: Tensor) -> BagTokens:
+    """The bags again; ids stay int32, of which half as much is read where those of one shard are looked for."""
     count = int(packed[0])
     offsets = F.pad(packed[1 : 1 + count].long().cumsum(0), (1, 0))
     ids, weights = packed[1 + count :].chunk(2) if len(packed) > 1 + count else (packed[:0], packed[:0])
-    return BagTokens(ids.long(), offsets, weights.contiguous().view(torch.float32))
+    return BagTokens(ids, offsets, weights.contiguous().view(torch.float32))

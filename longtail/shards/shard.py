@@ -70,24 +70,25 @@ class Shard:
         self.part, self.leads = Part(index, shards.count), index == shards.own[0]
         self._met: list[Callable[[], None]] = []
 
-    def exchange(self, parts: Sequence[Tensor]) -> list[Tensor]:
+    def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
         """Send each shard a tensor, and get one of each, without gradients.
 
         Args:
             parts: by shard, (n, ...) of any n; type and all other dimensions are the same everywhere.
+            counts: by shard, the n of what comes, if it is known, which saves asking; in all shards or in none.
 
         Returns:
             By shard, what it has sent to this one.
         """
-        return self._shards.meet(self.index, [part.detach() for part in parts])
+        return self._shards.meet(self.index, [part.detach() for part in parts], counts)
 
-    def gather(self, own: Tensor) -> list[Tensor]:
-        """What each shard has, (n, ...) of any n, without gradients."""
-        return self.exchange([own] * self.count)
+    def gather(self, own: Tensor, counts: Sequence[int] | None = None) -> list[Tensor]:
+        """What each shard has, (n, ...) of any n, without gradients; ``counts`` as of `exchange`."""
+        return self.exchange([own] * self.count, counts)
 
     def lengths(self, own: int) -> list[int]:
         """How many of something each shard has."""
-        return torch.cat(self.gather(torch.tensor([own]))).tolist()
+        return torch.cat(self.gather(torch.tensor([own]), [1] * self.count)).tolist()
 
     def told(self, value: Any) -> list[Any]:
         """A value of JSON of each shard."""
@@ -136,7 +137,7 @@ def everyones(own: Tensor, shared: Sequence[int] = (), *, private: int = 0) -> t
 
         def back(gradients: list[Tensor]) -> None:
             of_parts = (
-                added(shard.exchange(torch.split(gradient, size)))
+                added(shard.exchange(torch.split(gradient, size), [size[shard.index]] * shard.count))
                 for gradient, size in zip(gradients[1:], sizes, strict=True)
             )
             own.backward(torch.cat([gradients[0], *of_parts]))  # type: ignore[no-untyped-call]
@@ -181,7 +182,7 @@ class Shards:
         each = count // ranks.world
         self.count, self.ranks, self.own = count, ranks, range(ranks.rank * each, (ranks.rank + 1) * each)
         self._turns = Turns(each)
-        self._outbox: dict[int, list[Tensor]] = {}
+        self._outbox: dict[int, tuple[list[Tensor], Sequence[int] | None]] = {}
         self._inbox: dict[int, list[Tensor]] = {}
 
     def owner(self, index: int) -> int:
@@ -206,9 +207,9 @@ class Shards:
 
         return [of(0)] if len(self.own) == 1 else self._turns.go_round(of, swap)
 
-    def meet(self, index: int, parts: list[Tensor]) -> list[Tensor]:
+    def meet(self, index: int, parts: list[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
         """What `Shard.exchange` does."""
-        self._outbox[index] = parts
+        self._outbox[index] = parts, counts
         if len(self._outbox) == len(self.own):
             self._deliver()
         if len(self.own) > 1:
@@ -217,19 +218,31 @@ class Shards:
 
     def _deliver(self) -> None:
         """Send what all own shards have to send, and sort what comes."""
-        each, boxes = len(self.own), self._outbox
-        self._outbox = {}
-        if self.ranks.world == 1:
-            self._inbox = {to: [boxes[of][to] for of in self.own] for to in self.own}
+        each, boxes, ranks = len(self.own), self._outbox, self.ranks
+        if ranks.world == 1:
+            self._outbox, self._inbox = {}, {to: [boxes[of][0][to] for of in self.own] for to in self.own}
             return
-        to_rank = [range(rank * each, (rank + 1) * each) for rank in range(self.ranks.world)]
-        pieces = [[boxes[of][to] for of in self.own for to in others] for others in to_rank]
-        came = self.ranks.exchange([torch.cat(some) if each > 1 else some[0] for some in pieces])
-        if each == 1:
+        groups = [range(rank * each, (rank + 1) * each) for rank in range(ranks.world)]
+        pieces = [[boxes[of][0][to] for of in self.own for to in others] for others in groups]
+        sizes = self._sizes(groups, pieces)
+        self._outbox = {}
+        leaving = [torch.cat(some) if each > 1 else some[0] for some in pieces]
+        came = ranks.exchange(leaving, None if sizes is None else [sum(some) for some in sizes])
+        if each == 1 or sizes is None:
             self._inbox = {self.own[0]: came}
             return
-        sizes = self.ranks.exchange([torch.tensor([len(piece) for piece in some]) for some in pieces])
-        split = [torch.split(found, size.tolist()) for found, size in zip(came, sizes, strict=True)]
+        split = [torch.split(found, size) for found, size in zip(came, sizes, strict=True)]
         self._inbox = {
             to: [split[of // each][of % each * each + at] for of in range(self.count)] for at, to in enumerate(self.own)
         }
+
+    def _sizes(self, groups: list[range], pieces: list[list[Tensor]]) -> list[list[int]] | None:
+        """By process, how many rows its shards send to the own ones; None where that is not asked for."""
+        boxes, each = self._outbox, len(self.own)
+        known = {index: counts for index, (_, counts) in boxes.items() if counts is not None}
+        if len(known) == each:
+            return [[known[to][of] for of in others for to in self.own] for others in groups]
+        if each == 1:
+            return None
+        asked = [torch.tensor([len(piece) for piece in some]) for some in pieces]
+        return [sizes.tolist() for sizes in self.ranks.exchange(asked, [each * each] * len(groups))]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
+from longtail.devices import seed as seed_of
 from longtail.shards.shard import Shards
 from longtail.train.course import Course
 from longtail.train.finite import NotFinite, must_be_a_number, must_be_finite, not_finite
@@ -154,7 +155,7 @@ def _taken(
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
     """One step: terms, their check, gradients, update. Returns the values of the terms."""
     with torch.random.fork_rng(devices=[batch.rows.device] if batch.rows.is_cuda else []):
-        torch.manual_seed(seed)
+        seed_of(batch.rows.device, seed)
         terms = objective(batch)
         values = {name: float(term.detach()) for name, term in terms.items()}
         must_be_a_number(values)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
+from longtail.devices import seed as seed_of
 from longtail.modules.table import Table
 from longtail.shards.rows import RowsHere
 from longtail.shards.shard import Part, Shard, Shards, added
@@ -85,7 +86,7 @@ class Together:
 
         def work(shard: Shard) -> Taken:
             batch = parts[shard.index - self._shards.own[0]].to(self._device)
-            torch.manual_seed((seed + shard.index * 0x9E3779B97F4A7C15) % 2**63)
+            seed_of(self._device, (seed + shard.index * 0x9E3779B97F4A7C15) % 2**63)
             terms = objective(batch)
             rows = len(batch.rows)
             said = shard.told([rows, {name: float(term.detach()) for name, term in terms.items()}, ask])

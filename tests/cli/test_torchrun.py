@@ -69,6 +69,7 @@ def children(process):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3000)
 def test_processes_are_killed_fifty_times_and_any_number_goes_on(planted_folder, longtail, tmp_path):
     """Kill one of the processes again and again, go on with another number of them, and end as an unbroken run."""
     options, deaths = ("--epochs", 150, *OPTIONS[2:]), 50

@@ -143,11 +143,11 @@ def test_bytes_of_a_step_are_those_computed_by_hand(monkeypatch: pytest.MonkeyPa
     meetings: list[int] = []
     meet = Shards.meet
 
-    def counted(self: Shards, index: int, parts: list[Tensor]) -> list[Tensor]:
+    def counted(self: Shards, index: int, parts: list[Tensor], counts: object = None) -> list[Tensor]:
         (other,) = (part for to, part in enumerate(parts) if to != index)
         sent[index] = sent.get(index, 0) + other.numel() * other.element_size()
         meetings.append(index)
-        return meet(self, index, parts)
+        return meet(self, index, parts, counts)
 
     sizes: list[tuple[int, int, int]] = []
 
