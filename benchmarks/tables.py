@@ -8,6 +8,7 @@
 table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
 one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
 predicts with, the mean over its seeds, the best of a set in bold. A test says so where a page is not what this writes.
+``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept.
 """
 
 from __future__ import annotations
@@ -43,7 +44,11 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
-    """The lines of a table of kept comparisons."""
+    """The lines of a table of kept comparisons, or of the one table that `benchmarks/scale.py` has kept."""
+    if list(metrics) == ["scale"]:
+        head, *rows = read_json(RESULTS / f"{names[0]}.json", remedy="keep the figures")["scale"]
+        yield from (_row(head), "|" + "---|" * len(head), *map(_row, rows))
+        return
     several = ["set"] if len(names) > 1 else []
     yield _row([*several, "method", "score", "seeds", *metrics])
     yield "|" + "---|" * (len(several) + 3 + len(metrics))

@@ -10,6 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+import scale  # noqa: E402
 import tables  # noqa: E402
 
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "<!-- table " in path.read_text()]
@@ -50,3 +51,23 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "after",
     ]
     assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
+
+
+def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def size(labels: int, seconds: float) -> dict[str, object]:
+        process = {"seconds": 60.0, "processor_seconds": 2 * seconds, "peak_memory": 2**30}
+        parts = {"joint": {"processor_seconds": seconds}}
+        return {"labels": labels, "training": process, "evaluation": process, "parts": parts, "searches": []}
+
+    rows = scale.table([size(1000, 10.0), size(4000, 80.0)])
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    (tmp_path / "large.json").write_text(json.dumps({"scale": rows}))
+    found = tables.made("<!-- table large: scale -->\nold\n<!-- end of table -->").splitlines()
+    assert found[1:5] == [
+        "| processor seconds | 1,000 labels | 4,000 labels | exponent |",
+        "|---|---|---|---|",
+        "| joint | 10 | 80 | 1.50 |",
+        "| training, whole process | 20 | 160 | 1.50 |",
+    ]
+    assert "| both, minutes of the clock | 2.0 | 2.0 | 0.00 |" in found
+    assert found[-2] == "| most products of a search, % | 100.0 | 100.0 |  |"

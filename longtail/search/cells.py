@@ -1,9 +1,13 @@
 """Search of very many queries at once: labels lie in cells of near ones, and a query looks into the nearest cells.
 
-Exact search makes Q L products. Here a query is compared with the C centres and with the labels of P cells, C + P L / C
-products in place of L, and queries that look into the same cell are compared with its labels by one matrix product. It
-is the inverted file of Jegou et al. (2011), with a whole batch in place of one query. Cells are spherical k-means of
-the labels; P is chosen on some of the queries, of which exact search says what they should find.
+Exact search makes Q L products. Here a query is compared with the C centres and with the labels of P cells, C + 2 P L /
+C products in place of L, and queries that look into the same cell are compared with its labels by one matrix product.
+It is the inverted file of Jegou et al. (2011), with a whole batch in place of one query, and with each label in the two
+cells that it is nearest to. P is chosen on some of the queries, of which exact search says what they should find.
+
+Cells are small. What is left of the labels near a trained document, once its true ones are taken out, is scattered, and
+what is scattered over large cells is mostly in few of many small ones. Their centres are spherical k-means of the
+labels in two levels, of which the first has a root of them.
 """
 
 from __future__ import annotations
@@ -18,18 +22,20 @@ from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.search.exact import Exact, finite
+from longtail.search.int8 import has_whole_products, in_8_bits
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RECALL = 0.9  # of the labels that exact search finds
 _MANY, _MANY_ON_GPU = 10**10, 10**13  # pairs of a query and a label, of which more take exact search minutes
 _SAMPLE = 256  # queries that say how many cells are to be looked into
-_PER_ROOT = 2  # cells are so many times the root of the labels
-_LEARNED_FROM = 32  # labels a cell, of which the centres are learned
-_ROUNDS = 6  # of k-means
+_LABELS = 32  # a cell, before each is in two of them
+_COPIES = 2  # cells that a label lies in
+_LEARNED_FROM = 16  # labels a cell of the first level, of which its centres are learned
+_ROUNDS = 3  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
 _FIRST = 8  # cells of a query that say what the others must beat
-_ROWS = 8192  # compared with all centres at once
-_HELD = 2**24  # labels that a block of queries finds in its cells
+_EXACT = 2048  # centres, of which more are compared with in 8 bits, where that is fast
+_HELD = 2**24  # cells and labels of a block of queries, or centres of a block of vectors
 
 
 class Looked(NamedTuple):
@@ -55,7 +61,7 @@ class Cells:
     Attributes:
         table: (L, D) their vectors.
         centres: (C, D) unit vectors.
-        order: (L,) the labels, cell by cell, ascending in each.
+        order: (2 L,) the labels, cell by cell, ascending in each; (L,) where there is one cell.
         starts: (C + 1,) where each cell begins in it.
     """
 
@@ -70,91 +76,120 @@ class Cells:
 
         Args:
             table: (L, D) their vectors, of any length, L at least 1.
-            generator: draws the first centres, and the labels that centres are learned from.
+            generator: draws the first centres, and the labels that those of the first level are learned from.
         """
-        count = cells_of(len(table))
-        some = torch.from_numpy(np.sort(generator.permutation(len(table))[: _LEARNED_FROM * count])).to(table.device)
-        units = torch.nn.functional.normalize(table[some])
-        centres = units[torch.from_numpy(generator.permutation(len(units))[:count]).to(table.device)].clone()
-        for _ in range(_ROUNDS):
-            sums = torch.zeros_like(centres).index_add_(0, _nearest(units, centres), units)
-            centres = torch.where(sums.any(1, keepdim=True), torch.nn.functional.normalize(sums), centres)
-        cell = _nearest(table, centres)
-        sizes = torch.bincount(cell, minlength=count)
+        first = math.ceil(math.sqrt(len(table)))
+        some = torch.from_numpy(np.sort(generator.permutation(len(table))[: _LEARNED_FROM * first])).to(table.device)
+        coarse = _best(table, _k_means(table[some], first, generator), 1)[:, 0]
+        groups = torch.split(coarse.argsort(stable=True), torch.bincount(coarse).tolist())
+        centres = torch.cat([_k_means(table[group], cells_of(len(group)), generator) for group in groups if len(group)])
+        of_labels = _best(table, centres, min(_COPIES, len(centres)))  # (L, 2)
+        sizes = torch.bincount(of_labels.flatten(), minlength=len(centres))
         starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0].cpu().numpy())])
-        return cls(table, centres[sizes > 0], cell.argsort(stable=True), starts)
+        order = of_labels.flatten().argsort(stable=True) // of_labels.shape[1]
+        return cls(table, centres[sizes > 0], order, starts)
 
-    def probes_for(self, queries: Tensor, found: IntArray, recall: float) -> tuple[int, float]:
-        """The least number of cells that hold a share of what some queries are to find, and the share that they hold.
+    @property
+    def places(self) -> IntArray:
+        """(L, 2) where in the order each label is."""
+        return self.order.argsort(stable=True).view(len(self.table), -1).cpu().numpy()
+
+    def probes_for(self, queries: Tensor, found: IntArray, recall: float) -> Looked:
+        """The least number of cells that hold a share of what some queries are to find.
 
         Args:
             queries: (q, D).
             found: (q, k) labels, -1 for none.
             recall: the share, in [0, 1].
         """
-        ranking = (queries @ self.centres.T).argsort(dim=1, descending=True, stable=True)
-        place = torch.empty_like(ranking).scatter_(
-            1, ranking, torch.arange(len(self.centres), device=ranking.device).expand_as(ranking)
-        )
-        cell = np.empty(len(self.table), np.int64)
-        cell[self.order.cpu().numpy()] = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
-        places = np.take_along_axis(place.cpu().numpy(), cell[found], axis=1)[found >= 0]  # cells before a label's
-        if not len(places):
-            return 1, 1.0
-        probes = 1 + int(np.sort(places)[int(np.ceil(recall * len(places))) - 1])
-        return probes, float((places < probes).mean())
+        ranking = _best(queries, self.centres, len(self.centres)).cpu().numpy()  # (q, C), as a search has it
+        before, sizes = ranking.argsort(axis=1), np.diff(self.starts)
+        cells = np.repeat(np.arange(len(sizes)), sizes)[self.places][found]  # (q, k, 2)
+        first = np.take_along_axis(before[:, None], cells, axis=2).min(2)[found >= 0]  # cells before a label's
+        probes = 1 + (int(np.sort(first)[math.ceil(recall * len(first)) - 1]) if len(first) else 0)
+        reached = float((first < probes).mean()) if len(first) else 1.0
+        products = len(sizes) + float(sizes[ranking[:, :probes]].sum(1).mean())
+        return Looked(len(sizes), probes, reached, products / len(self.table))
 
     def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
-        found, size = [], max(1, _HELD // (probes * k))
+        found, size = [], max(1, _HELD // max(probes, _FIRST * k))
         for at in range(0, max(1, len(queries)), size):
             rows = slice(at, at + size)
             found.append(self._block(queries[rows], k, probes, None if exclude is None else exclude[rows]))
         return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
-        """The same for queries whose k best labels of each cell are held at once.
+        """The same for as many queries as can be held at once.
 
         The nearest cells come first: of the others only those are ranked that have a label above the k-th best so far.
         """
         nearest = _best(queries, self.centres, probes)  # (q, P)
-        scores = torch.full((*nearest.shape, k), -torch.inf, device=nearest.device)
-        ids = torch.full(scores.shape, -1, device=nearest.device)
-        hidden = None if exclude is None else _Hidden(exclude, self.order)
+        hidden = None if exclude is None else _Hidden(exclude, self.places, nearest.device)
         floor = torch.full((len(queries),), -torch.inf, device=nearest.device)
-        for part in (slice(_FIRST), slice(_FIRST, probes)):
-            width, first = nearest[:, part].shape[1], part.start or 0
-            cell, pairs = nearest[:, part].flatten().sort(stable=True)
-            bounds = torch.searchsorted(cell, torch.arange(len(self.centres) + 1, device=cell.device)).tolist()
-            for one in torch.unique(cell).tolist():
-                some, places = pairs[bounds[one] : bounds[one + 1]], slice(self.starts[one], self.starts[one + 1])
-                rows, labels = some // width, self.order[places]
-                tile = queries[rows] @ self.table[labels].T
+        best = TopK(np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, np.float32))
+        for part in (nearest[:, :_FIRST], nearest[:, _FIRST:]):
+            cell, pairs = part.flatten().sort(stable=True)
+            cells, counts = torch.unique_consecutive(cell, return_counts=True)
+            found = [(pairs[:0], self.order[:0], queries[:0, 0])]  # queries, labels, scores
+            queries_of = torch.split(pairs // max(1, part.shape[1]), counts.tolist())
+            for one, some in zip(cells.tolist(), queries_of, strict=True):
+                places = slice(self.starts[one], self.starts[one + 1])
+                labels = self.order[places]
+                tile = queries[some] @ self.table[labels].T
                 if hidden is not None:
-                    hidden.hide(tile, rows, places)
-                high = (tile.amax(1) > floor[rows]).nonzero()[:, 0]
-                best = tile[high].topk(min(k, len(labels)), sorted=False)
-                query, place, found = rows[high], some[high] % width + first, best.values.shape[1]
-                scores[query, place, :found], ids[query, place, :found] = best.values, labels[best.indices]
-            top = scores.flatten(1).topk(k)
-            floor = top.values[:, -1]
-        return rank(ids.flatten(1).gather(1, top.indices).cpu().numpy(), top.values.cpu().numpy(), k)
+                    hidden.hide(tile, some, places)
+                high = (tile.amax(1) > floor[some]).nonzero()[:, 0]
+                rows, top = some[high], tile[high].topk(min(k, len(labels)), sorted=False)
+                above = top.values > floor[rows, None]
+                found.append((rows[above.nonzero()[:, 0]], labels[top.indices[above]], top.values[above]))
+            best = _once(best, *(torch.cat(of) for of in zip(*found, strict=True)))
+            floor = torch.from_numpy(best.scores[:, -1]).to(floor.device)
+        return best
+
+
+def _k_means(vectors: Tensor, count: int, generator: np.random.Generator) -> Tensor:
+    """(C, D) centres of some vectors, C at most as many as these, by spherical k-means."""
+    units = torch.nn.functional.normalize(vectors)
+    centres = units[torch.from_numpy(generator.permutation(len(units))[:count]).to(units.device)].clone()
+    for _ in range(_ROUNDS):
+        sums = torch.zeros_like(centres).index_add_(0, _best(units, centres, 1)[:, 0], units)
+        centres = torch.where(sums.any(1, keepdim=True), torch.nn.functional.normalize(sums), centres)
+    return centres
+
+
+def _once(best: TopK, rows: Tensor, labels: Tensor, scores: Tensor) -> TopK:
+    """The best of what was found before, and of n further labels, which may be there twice, with their queries."""
+    order = scores.argsort(descending=True)
+    order = order[rows[order].argsort(stable=True)]
+    row, label, score = (of[order].cpu().numpy() for of in (rows, labels, scores))
+    place = np.arange(len(row)) - np.searchsorted(row, row)
+    kept = place < _COPIES * best.k  # among which are k different ones
+    shape = (len(best), _COPIES * best.k)
+    more_ids, more_scores = np.full(shape, -1), np.full(shape, -np.inf, np.float32)
+    more_ids[row[kept], place[kept]], more_scores[row[kept], place[kept]] = label[kept], score[kept]
+    ids, found = np.concatenate([best.ids, more_ids], axis=1), np.concatenate([best.scores, more_scores], axis=1)
+    by_label = ids.argsort(axis=1)
+    ids, found = np.take_along_axis(ids, by_label, 1), np.take_along_axis(found, by_label, 1)
+    ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
+    return rank(ids, found, best.k)
 
 
 class _Hidden:
-    """Pairs that are not to be found, by the place of their label.
+    """Pairs that are not to be found, by the places of their label.
 
     Args:
         exclude: (q, L) pairs.
-        order: (L,) the labels by place.
+        places: (L, 2) of the labels.
+        device: where scores are.
     """
 
-    def __init__(self, exclude: CSR, order: Tensor) -> None:
-        place = np.empty(len(order), np.int64)
-        place[order.cpu().numpy()] = np.arange(len(order))
-        moved = CSR((np.ones(exclude.nnz, bool), place[exclude.indices], exclude.indptr), shape=exclude.shape).tocsc()
-        self._starts, self._rows = moved.indptr, torch.from_numpy(moved.indices.astype(np.int64)).to(order.device)
-        self._at = torch.full((int(exclude.shape[0]),), -1, device=order.device)
+    def __init__(self, exclude: CSR, places: IntArray, device: torch.device) -> None:
+        pairs = places[exclude.indices].ravel()
+        shape = (exclude.shape[0], places.size)
+        moved = CSR((np.ones(len(pairs), bool), pairs, exclude.indptr * places.shape[1]), shape=shape).tocsc()
+        self._starts, self._rows = moved.indptr, torch.from_numpy(moved.indices.astype(np.int64)).to(device)
+        self._at = torch.full((int(exclude.shape[0]),), -1, device=device)
 
     def hide(self, scores: Tensor, rows: Tensor, places: slice) -> None:
         """Make the scores of those pairs -inf, in place.
@@ -180,18 +215,19 @@ def pays(queries: int, labels: int, device: torch.device) -> bool:
 
 def cells_of(labels: int) -> int:
     """How many cells so many labels are put into."""
-    return max(1, min(round(_PER_ROOT * math.sqrt(labels)), labels // 2))
+    return max(1, round(labels / _LABELS))
 
 
 def products(queries: int, labels: int, device: torch.device) -> float:
     """How many inner products a search by `near` makes, those that put labels into cells among them, for a plan.
 
-    A tenth of the labels is compared with each query, as was measured for the hard negatives of `unidec` among 200,000.
+    A twentieth of the labels is compared with each query, as was measured for the hard negatives of `unidec` among
+    200,000, after four epochs.
     """
     if not pays(queries, labels, device):
         return queries * labels
     count = cells_of(labels)
-    return queries * (count + labels / 10) + count * (labels + _ROUNDS * min(labels, _LEARNED_FROM * count))
+    return queries * (count + labels / 20) + labels * (count + math.sqrt(labels))
 
 
 def near(
@@ -225,20 +261,23 @@ def near(
     cells = Cells.of(exact.table, generator)
     rows = np.sort(generator.permutation(len(queries))[:_SAMPLE])
     truth = exact.search(queries[rows], k, exclude=None if exclude is None else exclude[rows])
-    probes, reached = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
-    count = len(cells.centres)
-    looked = Looked(count, probes, reached, count / len(table) + probes / count)
+    looked = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
     if looked.share > _MOST:
-        return exact.search(queries, k, exclude=exclude), Looked(count, count, 1.0, 1.0)
-    return cells.search(asked, k, probes, exclude=exclude), looked
-
-
-def _nearest(vectors: Tensor, centres: Tensor) -> Tensor:
-    """(n,) the centre with the largest inner product with each vector."""
-    return _best(vectors, centres, 1)[:, 0]
+        every = len(cells.centres)
+        return exact.search(queries, k, exclude=exclude), Looked(every, every, 1.0, 1.0)
+    return cells.search(asked, k, looked.probes, exclude=exclude), looked
 
 
 def _best(vectors: Tensor, centres: Tensor, count: int) -> Tensor:
-    """(n, count) the centres with the largest inner products with each vector."""
-    blocks = range(0, max(1, len(vectors)), _ROWS)
-    return torch.cat([(vectors[at : at + _ROWS] @ centres.T).topk(count).indices for at in blocks])
+    """(n, count) the centres with the largest inner products with each vector.
+
+    Of very many centres 8 bits say that nearly as well, where products in 8 bits are fast.
+    """
+    coarse = len(centres) > _EXACT and vectors.device.type == "cpu" and has_whole_products()
+    wide, step = (in_8_bits(centres, one_scale=True) if coarse else centres).T, max(1, _HELD // len(centres))
+    found = []
+    for at in range(0, max(1, len(vectors)), step):
+        some = vectors[at : at + step]
+        scores = torch._int_mm(in_8_bits(some, one_scale=False), wide) if coarse else some @ wide  # noqa: SLF001
+        found.append(scores.topk(count).indices)
+    return torch.cat(found)

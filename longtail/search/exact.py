@@ -2,7 +2,8 @@
 
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
 into groups of labels, and only groups whose best score can still enter a ranking are looked at. A few queries cost
-what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`).
+what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`). For very many, the product
+itself is made in 8 bits first, where that is faster (`longtail.search.tiles`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
+from longtail.search.tiles import Tiles, can_tile
 from longtail.topk import FloatArray, TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -32,7 +34,8 @@ class Exact:
     Equal float32 scores are ranked by label id, lower first, whatever the tiles. (Two equal vectors may score apart
     by a rounding, where a matrix product treats the edge of a tile otherwise than its middle.) A search holds a tile of
     scores (64 MB by default on a CPU), up to 100 MB for ranking its best, the queries, and 8 bytes for each of its
-    Q * k results. The first search of a few queries on a CPU adds a copy of the table in 8 bits, which stays.
+    Q * k results. The first search of a few queries on a CPU, or of very many, adds a copy of the table in 8
+    bits, which stays.
 
     Args:
         table: (L, D) label vectors, finite, L below 2^32. float32 is used in place, memory-mapped or not; another
@@ -80,6 +83,10 @@ class Exact:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
             found = (vectors @ table.T).cpu().numpy()  # (Q, C)
             return rank(np.broadcast_to(few.cpu().numpy(), found.shape), found, k)
+        if can_tile(self.table, len(vectors), k):
+            self._prefilter = self._prefilter or Int8Prefilter(self.table)
+            ids, scores = Tiles(self.table, self._prefilter, vectors, k, exclude).search()
+            return TopK(ids.numpy(), scores.numpy())
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)

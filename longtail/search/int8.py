@@ -6,6 +6,8 @@ be wrong by is known for each label, so that all labels but a few can be ruled o
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
@@ -13,6 +15,7 @@ from torch import Tensor
 _ALIGNED = 16  # the kernels take widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
+_BLOCK = 16_384  # rows that are made of floats at a time
 FEW = 8  # queries that are worth prefiltering; from some 12 on the product of all costs less
 LARGE = 2048  # labels that are worth prefiltering; fewer are ranked in one go
 
@@ -26,6 +29,27 @@ def can_prefilter(table: Tensor, k: int) -> bool:
 def has_whole_products() -> bool:
     """Whether this processor multiplies 8 bits by 8 bits fast: one query takes a third to a half of the time then."""
     return hasattr(torch, "_int_mm") and bool(getattr(torch.cpu, "_is_vnni_supported", bool)())
+
+
+def in_8_bits(rows: Tensor, *, one_scale: bool) -> Tensor:
+    """(n, W') int8 of (n, W) rows, padded, with a scale for all, so that they can be compared, or with one for each."""
+    largest = _largest(rows)
+    scale = 127 / (largest.max() if one_scale else largest)
+    return F.pad((rows * scale).round_().to(torch.int8), (0, -rows.shape[1] % _ALIGNED))
+
+
+class Whole(NamedTuple):
+    """Q queries in 8 bits.
+
+    Attributes:
+        digits: (Q, D') int8, without the last number, padded.
+        step: (Q, 1) what a 1 among the digits stands for.
+        others: (Q, 3) in such steps the last number, the length, and the length of what the digits leave out.
+    """
+
+    digits: Tensor
+    step: Tensor
+    others: Tensor
 
 
 class Int8Prefilter:
@@ -42,12 +66,16 @@ class Int8Prefilter:
     def __init__(self, table: Tensor, *, whole: bool | None = None) -> None:
         self._whole = has_whole_products() if whole is None else whole
         body, self._last = table[:, :-1], table[:, -1].clone()  # (L, D - 1), (L,)
-        self._scale = _largest(body)[:, 0] / 127  # (L,)
-        rounded = (body / self._scale[:, None]).round_()  # (L, D - 1)
-        self._error = _length(body - rounded * self._scale[:, None])  # (L,)
-        self._length = _length(table) + self._error  # (L,)
+        self._scale, self._error, self._length = torch.empty(3, len(table))  # (L,) each
         self._padding = (0, -body.shape[1] % _ALIGNED)
-        self._rows = F.pad(rounded.to(torch.int8), self._padding)  # (L, D')
+        self._rows = torch.empty(len(table), body.shape[1] + self._padding[1], dtype=torch.int8)  # (L, D')
+        for at in range(0, len(table), _BLOCK):  # so that no copy of the table is made
+            part = slice(at, at + _BLOCK)
+            self._scale[part] = _largest(body[part])[:, 0] / 127
+            rounded = (body[part] / self._scale[part, None]).round_()  # (n, D - 1)
+            self._error[part] = _length(body[part] - rounded * self._scale[part, None])
+            self._length[part] = _length(table[part]) + self._error[part]
+            self._rows[part] = F.pad(rounded.to(torch.int8), self._padding)
         self._ones = torch.ones(len(table), dtype=torch.bfloat16)
 
     def candidates(self, queries: Tensor, k: int) -> Tensor:
@@ -71,6 +99,34 @@ class Int8Prefilter:
         kth = (score - wrong).topk(k).values[:, -1:]  # (Q, 1)
         ruled_out: Tensor = (score + wrong < kth).all(0)  # (L,); not what overflowed
         return ruled_out.logical_not_().nonzero()[:, 0]  # (C,)
+
+    def whole(self, queries: Tensor) -> Whole:
+        """(Q, D) queries in 8 bits."""
+        body, length = queries[:, :-1], _length(queries)
+        step = _largest(body) / 127  # (Q, 1)
+        digits = (body / step).round_()
+        lost = _length(body - digits * step) + _SUMMING * length
+        others = torch.stack([queries[:, -1], length, lost], dim=1) / step  # (Q, 3)
+        return Whole(F.pad(digits.to(torch.int8), self._padding), step, others)
+
+    def most(self, whole: Whole, rows: slice, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
+        """The most that the inner products of some queries with some rows can be, in the steps of a query.
+
+        Args:
+            whole: the queries.
+            rows: of the queries, q of them.
+            labels: of the table, n of them.
+            numbers: room for q n whole numbers.
+            out: (q, n), where it is written.
+
+        Returns:
+            (q, 1) by how much any of them can be too large at most, in such steps.
+        """
+        found = numbers[: out.numel()].view(out.shape)
+        torch._int_mm(whole.digits[rows], self._rows[labels].T, out=found)  # noqa: SLF001
+        others = torch.stack([self._last[labels], self._error[labels], self._length[labels]])  # (3, n)
+        out.copy_(found).mul_(self._scale[labels]).addmm_(whole.others[rows], others)
+        return 2 * (whole.others[rows, 1:] @ others[1:].amax(1))[:, None]
 
     def _product(self, body: Tensor) -> tuple[Tensor, Tensor, float]:
         """Queries in fewer bits (Q, D - 1), their products with all rows (Q, L), and by what these may be rounded."""

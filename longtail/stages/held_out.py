@@ -102,7 +102,7 @@ def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
         top = model.search(vectors, max(_PLACES), kind=kind, exclude=held_out.filtered)
         figures = metrics_of(top, held_out.targets, ks=_PLACES)
         measured += [figures[f"P@{k}"] for k in _PLACES]
-    return float(np.mean(measured))
+    return float(run.ranks.told(float(np.mean(measured))))  # the same in all processes, which end by it
 
 
 def worth_of(prefer: str, validation: CSR, targets: CSR, propensity: Propensity | None) -> Float64Array | None:
@@ -161,6 +161,14 @@ def fuse(
             held = 4 * len(train) * model.width
             run.counted("asking documents", len(validation), len(train), model.width, held=held)
         return model
+    with run.log.parts("learning on held-out documents"):
+        return _fused(run, model, validation, train, o, propensity)
+
+
+def _fused(
+    run: Run, model: AnyModel, validation: Split, train: Split, o: FusionOptions, propensity: Propensity | None
+) -> AnyModel:
+    """What `fuse` says, once it is no plan."""
     worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
     fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth)))
@@ -200,9 +208,9 @@ class _Learning:
     def __post_init__(self) -> None:
         self.tops += [self.found(self.model, scorer.name) for scorer in self.model.mixed]
 
-    def found(self, model: Model, kind: str) -> TopK:
+    def found(self, model: Model, kind: str, k: int = _CANDIDATES) -> TopK:
         """What a score kind finds for the documents."""
-        self.last[kind] = model.search(self.vectors, _CANDIDATES, kind=kind, exclude=self.held_out.filtered)
+        self.last[kind] = model.search(self.vectors, k, kind=kind, exclude=self.held_out.filtered)
         return self.last[kind]
 
     def until_settled(self, learn: Callable[[Candidates, IntArray], AnyModel]) -> AnyModel:
@@ -218,7 +226,7 @@ class _Learning:
 
     def calibrated(self, model: Model, kind: str) -> Calibration | None:
         """How probable the scores of a kind are."""
-        top = self.last[kind] if kind in self.last else self.found(model, kind)
+        top = self.last[kind] if kind in self.last else self.found(model, kind, DEPTH)
         return learn_calibration(top.first(DEPTH), self.held_out.targets, self.frequency)
 
 

@@ -175,7 +175,8 @@ def _prepare(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         run.log.say(said)
     if len(dataset.train) < _FEW:
         run.log.say(_EXPECT)
-    _plan(page, run, dataset, o)
+    with run.log.parts("reading and planning"):
+        _plan(page, run, dataset, o)
 
 
 def cut(run: Run, o: RunOptions) -> None:
@@ -286,9 +287,11 @@ def finish(run: Run, model: AnyModel) -> AnyModel:
     run.progress.account()
     if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / "model")
-        keep_titles(run.folder, model.memory)
-        model.save(run.folder / "model")
+        with run.log.parts("saving"):
+            keep_titles(run.folder, model.memory)
+            model.save(run.folder / "model")
     run.ranks.wait()
     if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / "tokens")
+        run.log.write(parts=run.log.parts.as_json())
     return model

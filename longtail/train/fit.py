@@ -92,6 +92,7 @@ def fit(
         progress.log.stop()
     taker.end()
     progress.finish(stage, modules, epoch)
+    _let_go(optimizer)
 
 
 class _Steps(Protocol):
@@ -184,11 +185,16 @@ def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim
         take_step(objective, batch.to(device), optimizer, seed=0)
         times.append(time.monotonic() - ready)
         ready = time.monotonic()
-    optimizer.zero_grad(set_to_none=True)
-    optimizer.state.clear()
+    _let_go(optimizer)
     set_learning_rate(optimizer, 1.0)
     counted = times[1:] or times
     return sum(counted) / len(counted)
+
+
+def _let_go(optimizer: torch.optim.Optimizer) -> None:
+    """Free gradients and moments, which are twice as large as what they are of: what comes next may need the room."""
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.state.clear()
 
 
 def _states(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:

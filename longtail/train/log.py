@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from longtail.errors import BadInput
 from longtail.files import must_be_a_file, replacing
+from longtail.train.parts import Parts
 from longtail.units import printable
 
 _OF_LOG = "it says how a stage went, and nothing is trained or ranked by it"
@@ -38,6 +39,9 @@ class Log:
             epoch is a line, or some 30 of more epochs are.
         listener: told each line.
         name: of the run within another one, with a slash at its end; empty for one that is in none.
+
+    Attributes:
+        parts: of the run, and what each has taken.
     """
 
     def __init__(
@@ -48,6 +52,7 @@ class Log:
         name: str = "",
     ) -> None:
         self._path, self.console, self.listener, self._name = path, console, listener, name
+        self.parts = Parts()
         self._progress: Progress | None = None
         self._begun = False
         self._stage = ""

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +20,6 @@ from longtail.batches.loader import Loader
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.devices import choose_device
-from longtail.memory import peak_bytes
 from longtail.modules.encoders.base import Encoder
 from longtail.ranks import ranks
 from longtail.search.cells import products
@@ -33,7 +33,7 @@ from longtail.train.log import LOG, Log
 from longtail.train.plan import Plan, Reckoning
 from longtail.train.progress import Progress, Stateful
 from longtail.train.rates import seconds_a_text, seconds_of_clusters
-from longtail.train.spread import by_first, encoded, nearest
+from longtail.train.spread import by_first, encoded, nearest, note_ranks
 from longtail.train.together import Objective
 
 Result = TypeVar("Result")
@@ -77,8 +77,7 @@ class Run:
         cache: Path | None = None,
         threads: int | None = None,
     ) -> None:
-        self.folder, self.dry, self._cache = folder, dry, cache
-        self.ranks = ranks()
+        self.folder, self.dry, self._cache, self.ranks = folder, dry, cache, ranks()
         path = None if folder is None or dry else folder / LOG
         self.log = log or Log(path) if self.ranks.first else Log()
         self.progress = Progress(None if dry else folder, self.log, interval, writes=self.ranks.first)
@@ -191,31 +190,30 @@ class Run:
             warmup: steps over which the learning rates rise, an epoch if left out; they fall to 0 after that.
             schedule: how they fall, a key of `longtail.train.course.SCHEDULES`.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
-            score: what a stage that may end by itself is to raise, on documents held out.
+            score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
 
         Raises:
             BadInput: the stage is to end by itself, and has no score.
         """
-        told = None if score is None else (lambda: float(self.ranks.told(score())))
-        course = course_of(stage, epochs, schedule, batches.steps() if warmup is None else warmup, told)
+        course = course_of(stage, epochs, schedule, batches.steps() if warmup is None else warmup, score)
         if self.plan is None:
-            fit(
-                objective,
-                batches,
-                optimizer,
-                progress=self.progress,
-                stage=stage,
-                modules=modules,
-                course=course,
-                seed=self.seed,
-                before_epoch=before_epoch,
-                others=others,
-                shards=self.shards,
-            )
-            if self.ranks.world > 1:
-                self.log.note(ranks=self.ranks.every({"peak_memory": peak_bytes(), "sent": self.ranks.sent}))
+            with self.log.parts(stage):
+                fit(
+                    objective,
+                    batches,
+                    optimizer,
+                    progress=self.progress,
+                    stage=stage,
+                    modules=modules,
+                    course=course,
+                    seed=self.seed,
+                    before_epoch=before_epoch,
+                    others=others,
+                    shards=self.shards,
+                )
+            note_ranks(self.log, self.ranks)
             return
         self.plan.stage(
             self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
@@ -234,7 +232,8 @@ class Run:
             what: it is, in the plan; an encoder that is used and let go has one of its own.
         """
         if self.plan is None:
-            vectors = encoded(self.shards, encoder, table, self.device)
+            with self.log.parts(what):
+                vectors = encoded(self.shards, encoder, table, self.device)
             must_be_finite("encoding texts", {"a vector": torch.from_numpy(vectors)})
             return vectors
         self.plan.add(what, len(table) * self._seconds_a_text(encoder, table, what))
@@ -258,7 +257,8 @@ class Run:
         """
         if self.plan is None:
             seed = [self.seed, 0, 0, 0, 7]
-            top, looked = nearest(self.shards, labels, queries, k, device=self.device, seed=seed, exclude=exclude)
+            with self.log.parts(what):
+                top, looked = nearest(self.shards, labels, queries, k, device=self.device, seed=seed, exclude=exclude)
             if looked is not None:
                 self.log.note(search=what, **looked._asdict())
                 self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
@@ -296,9 +296,9 @@ class Run:
             generator: draws the first centres.
         """
         if self.plan is None:
-            return by_first(
-                self.ranks, lambda: balanced_clusters(vectors, size, generator=generator, device=self.device)
-            )
+            cluster = partial(balanced_clusters, vectors, size, generator=generator, device=self.device)
+            with self.log.parts(what):
+                return by_first(self.ranks, cluster)
         n = len(vectors)
         self.plan.add(what, seconds_of_clusters(self.plan, n, int(vectors.shape[1]), size, self.device))
         return np.arange(n) // size

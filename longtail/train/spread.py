@@ -13,12 +13,14 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import CSR
+from longtail.memory import peak_bytes
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.ranks import Ranks
 from longtail.search.cells import Looked, near
 from longtail.shards.shard import Part, Shards
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
+from longtail.train.log import Log
 
 
 def encoded(shards: Shards | None, encoder: Encoder, table: Ragged, device: torch.device) -> FloatArray:
@@ -86,3 +88,9 @@ def by_first(ranks: Ranks, make: Callable[[], IntArray]) -> IntArray:
     made = make() if ranks.first else np.zeros(0, np.int64)
     of_first: IntArray = ranks.exchange([torch.from_numpy(made)] * ranks.world)[0].numpy()
     return of_first
+
+
+def note_ranks(log: Log, ranks: Ranks) -> None:
+    """Note what each process has held at most, and sent, at the end of a stage that several have trained."""
+    if ranks.world > 1:
+        log.note(ranks=ranks.every({"peak_memory": peak_bytes(), "sent": ranks.sent}))

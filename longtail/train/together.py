@@ -153,12 +153,11 @@ class Together:
             table.weight.data, table.rows_here = self._cut(table.weight.data, cut), cut
 
     def end(self) -> None:
-        """Give every process all rows again, for good; the optimiser's state of them is let go."""
+        """Give every process all rows again, for good; the optimiser's state of them is of no use then."""
         for table in self._tables:
             if (cut := table.rows_here) is not None:
                 table.weight.grad = None
                 table.weight.data, table.rows_here = self._joined(table.weight.data, cut), None
-        self._optimizer.state.clear()
 
     def _state_of(self, table: Table) -> Iterator[tuple[dict[str, Tensor], str, Tensor]]:
         state = self._optimizer.state.get(table.weight, {})

@@ -29,7 +29,7 @@ def grouped(L: int, Q: int, D: int = 16, seed: int = 0) -> tuple[FloatArray, Flo
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells pay for every search."""
-    monkeypatch.setattr(module, "_MANY", -1)
+    monkeypatch.setattr(module, "_MANY", 0)
 
 
 def hidden(Q: int, L: int, seed: int = 1) -> CSR:
@@ -48,7 +48,8 @@ def test_all_cells_are_exact_search(exclude: CSR | None) -> None:
 
 
 def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_HELD", 16 * 3 * K)  # blocks of 16 queries
+    monkeypatch.setattr(module, "_HELD", 16 * 2 * K)  # blocks of 16 queries
+    monkeypatch.setattr(module, "_FIRST", 2)
     table, queries = grouped(300, 40)
     exclude = hidden(40, 300)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
@@ -62,14 +63,45 @@ def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.
         assert np.isneginf(found.scores[i][found.ids[i] < 0]).all()
 
 
-def test_each_label_is_in_the_cell_of_its_nearest_centre() -> None:
+def test_each_label_is_in_the_cells_of_its_two_nearest_centres() -> None:
     table, _ = grouped(500, 1)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
-    assert sorted(cells.order.tolist()) == list(range(500))
+    assert sorted(cells.order.tolist()) == sorted([*range(500), *range(500)])
+    nearest = np.argsort(-table @ cells.centres.numpy().T, axis=1, kind="stable")[:, :2]
     for c in range(len(cells.centres)):
         members = cells.order[cells.starts[c] : cells.starts[c + 1]].numpy()
         assert (np.diff(members) > 0).all()
-        assert ((table[members] @ cells.centres.numpy().T).argmax(1) == c).all()
+        assert (nearest[members] == c).any(1).all()
+
+
+@pytest.mark.skipif(not hasattr(torch, "_int_mm"), reason="this PyTorch has no product of 8-bit numbers")
+def test_8_bits_say_nearly_as_well_which_of_many_centres_are_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "has_whole_products", lambda: True)
+    table, queries = (torch.from_numpy(array) for array in grouped(500, 300, D=64))
+    queries *= torch.from_numpy(np.exp(np.random.default_rng(3).normal(size=(300, 1))).astype(np.float32))
+    exact = module._best(queries, table, 10)
+    monkeypatch.setattr(module, "_EXACT", 499)
+    monkeypatch.setattr(module, "_HELD", 7 * 500)
+    found = module._best(queries, table, 10)
+    assert 0.95 < (found[:, :, None] == exact[:, None, :]).any(1).double().mean() <= 1
+
+
+def test_the_least_number_of_cells_is_chosen_and_what_lies_in_them_is_said() -> None:
+    table, queries = grouped(300, 40)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    truth = Exact(table).search(queries, K).ids
+    looked = cells.probes_for(torch.from_numpy(queries), truth, 0.8)
+    shares, seen = [], []
+    for probes in (looked.probes - 1, looked.probes):
+        found, count = 0, 0
+        for i, query in enumerate(queries):
+            nearest = np.argsort(-(cells.centres.numpy() @ query))[:probes]
+            labels = [label for c in nearest for label in cells.order[cells.starts[c] : cells.starts[c + 1]].tolist()]
+            found, count = found + len(set(labels) & set(truth[i].tolist())), count + len(labels)
+        shares.append(found / truth.size)
+        seen.append((len(cells.centres) + count / len(queries)) / len(table))
+    assert shares[0] < 0.8 <= shares[1]
+    assert (looked.recall, looked.share) == (pytest.approx(shares[1]), pytest.approx(seen[1]))
 
 
 @pytest.mark.usefixtures("always")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from longtail.search import int8
 from longtail.search.exact import Exact
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
 from longtail.topk import FloatArray, rank
@@ -116,3 +117,12 @@ def test_tables_that_are_not_prefiltered(labels: int, k: int) -> None:
     expected = rank(np.broadcast_to(np.arange(labels), scores.shape), scores, k)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+def test_a_table_that_is_read_in_blocks_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = torch.from_numpy(real(LABELS, 64, 0))
+    made = Int8Prefilter(table)
+    monkeypatch.setattr(int8, "_BLOCK", 500)
+    blocks = Int8Prefilter(table)
+    for name in ("_rows", "_scale", "_error", "_length"):
+        assert torch.equal(getattr(made, name), getattr(blocks, name))

@@ -99,6 +99,13 @@ def test_the_loss_falls():
     assert float(stage.objective(batch)["softmax"].detach()) < 0.1 * before
 
 
+def test_the_moments_are_let_go_with_the_stage():
+    stage = Stage(Run())
+    stage.fit()
+    assert not stage.optimizer.state
+    assert all(parameter.grad is None for parameter in stage.encoder.parameters())
+
+
 @pytest.mark.parametrize("crash_at", [0, 1, 7, 8, 9, 15, 23])
 def test_a_run_that_was_stopped_at_any_step_ends_bit_equal(tmp_path, crash_at):
     whole = Stage(Run()).fit()
