@@ -151,7 +151,7 @@ class GraphTerms:
     def _prune(self) -> None:
         tables = {"documents": self._text.documents, "labels": self._text.labels}
         used = {side for pool in self.pools.values() for side in pool.edges}
-        vectors = {side: self._text.embed(tables[side]) for side in used}
+        vectors = {side: self._text.embed(table) for side, table in tables.items() if side in used}
         for name, pool in self.pools.items():
             pool.prune(vectors, self._text.embed(self._nodes[name]), above=self._above)
 

@@ -38,8 +38,8 @@ def fit(
 ) -> None:
     """Train one stage: the sum of the objective's terms is minimised, step by step.
 
-    A stage that the run's folder holds finished is loaded, one that it holds half-done goes on where its checkpoint
-    stands; on a CPU the parameters are then bit-equal to those of a run that was never stopped.
+    A stage that is finished in the run's folder is loaded, one that is half-done goes on at its checkpoint; on a CPU
+    the parameters are then bit-equal to those of a run that was never stopped.
 
     Args:
         objective: gives the loss terms of a batch by name; their weights are in them.
@@ -50,13 +50,12 @@ def fit(
         modules: what is trained, by name; kept when the stage is finished.
         course: how many epochs there are, and the factor of the learning rate at each step.
         seed: every step's random numbers (dropout) come from (seed, stage, epoch, step).
-        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that is about to begin.
+        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that begins.
         others: what else is part of a checkpoint, by name: samplers and miners with a state.
         shards: that steps are taken in; None takes each as a whole.
 
     Raises:
-        NotFinite: a term is not, and its step is not taken; or what is trained has come to be so, at the end of an
-            epoch, or before a checkpoint is written. The last checkpoint stays.
+        NotFinite: a term is not, or what is trained, at the end of an epoch or before a checkpoint; the last one stays.
     """
     state: dict[str, Stateful] = {"optimizer": optimizer, **course.state, **(others or {})}
     progress.claim()
