@@ -25,7 +25,14 @@ def documents_a_second(launcher: list[str], threads: int, data: str, recipe: str
     """Of the second epoch of a run's first stage."""
     folder = Path(tempfile.mkdtemp())
     command = [sys.executable, "-m", *launcher, "longtail", "train", recipe, data, "--out", str(folder / "run")]
-    command += ["--epochs", "2", "--threads", str(threads), "--no-refit", *options]
+    command += [
+        "--epochs",
+        "2",
+        "--threads",
+        str(threads),
+        "--no-refit",
+        *options,
+    ]
     try:
         subprocess.run(
             command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": str(threads)}
@@ -43,13 +50,13 @@ def main() -> None:
     parser.add_argument("--recipe", default="unidec")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("options", nargs="*")
-    o = parser.parse_args()
+    o, rest = parser.parse_known_args()
+    options = [option for option in rest if option != "--"]
     torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(o.processes), "-m"]
     found: list[tuple[float, float]] = []
     for number in range(o.rounds):
-        together = documents_a_second(torchrun, 1, o.data, o.recipe, o.options)
-        alone = documents_a_second([], o.processes, o.data, o.recipe, o.options)
+        together = documents_a_second(torchrun, 1, o.data, o.recipe, options)
+        alone = documents_a_second([], o.processes, o.data, o.recipe, options)
         found.append((together, alone))
         print(
             f"round {number + 1}: {together:,.0f} and {alone:,.0f} documents a second: {together / alone:.2f}",
