@@ -115,6 +115,17 @@ class Batch:
         """The tokens of each graph's anchors: what is encoded besides documents and labels."""
         return [anchors.nodes for anchors in self.graphs.values()]
 
+    def shared_ids(self) -> list[Tensor]:
+        """The ids that all parts of a batch have: of labels and nodes."""
+        links = [] if self.links is None else [self.links.node_ids]
+        return [self.label_ids, *(anchors.node_ids for anchors in self.graphs.values()), *links]
+
+    def wholes(self) -> dict[int, int]:
+        """How many labels and nodes the whole batch has, by the `id` of the tokens of those that this part has."""
+        found = {id(self.labels): len(self.label_ids)}
+        found |= {id(anchors.nodes): len(anchors.node_ids) for anchors in self.graphs.values()}
+        return found if self.links is None else found | {id(self.links.nodes): len(self.links.node_ids)}
+
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""
         return Batch(

@@ -20,7 +20,7 @@ def rows_of_owners(weight: Tensor, cut: RowsHere, ids: Tensor) -> Tensor:
         ids: (U,) int64, ascending, each once.
     """
     shard = _working()
-    asked = shard.gather(ids)  # by shard, what it reads
+    asked = shard.gathers_same(ids)  # by shard, what it reads
     part = cut.part(shard.index)
     wanted = [some[some % cut.count == shard.index] // cut.count for some in asked]
     own = weight.detach()[part]

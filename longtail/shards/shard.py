@@ -13,7 +13,7 @@ gradients to where they belong (`Shard.backward`). So all shards meet in one ord
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,6 +24,7 @@ from longtail.ranks import Ranks, as_bytes, of_bytes
 from longtail.shards.turns import Turns
 
 Result = TypeVar("Result")
+_SAID, _LENGTH = 1024, 8  # bytes of a value that is told, and of its length before it
 _local = threading.local()
 
 
@@ -63,11 +64,15 @@ class Shard:
         count: V.
         part: which of V parts is its own.
         leads: whether it is the first of its process, which does what a process does once.
+        same: ids that are the same in all shards, so that nobody asks for them.
+        wholes: of how many texts all shards have a part, by the `id` of the tokens of the own part.
     """
 
     def __init__(self, index: int, shards: Shards) -> None:
         self.index, self.count, self._shards = index, shards.count, shards
         self.part, self.leads = Part(index, shards.count), index == shards.own[0]
+        self.same: Sequence[Tensor] = ()
+        self.wholes: Mapping[int, int] = {}
         self._met: list[Callable[[], None]] = []
 
     def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
@@ -91,8 +96,28 @@ class Shard:
         return torch.cat(self.gather(torch.tensor([own]), [1] * self.count)).tolist()
 
     def told(self, value: Any) -> list[Any]:
-        """A value of JSON of each shard."""
-        return [of_bytes(said) for said in self.gather(as_bytes(value))]
+        """A value of JSON of each shard; the first kibibyte goes at once, so that nobody asks how long it is."""
+        said = as_bytes(value)
+        head = torch.zeros(_SAID, dtype=torch.uint8)
+        head[:_LENGTH] = torch.tensor([len(said)]).view(torch.uint8)
+        head[_LENGTH : _LENGTH + len(said)] = said[: _SAID - _LENGTH]
+        heads = self.gather(head, [_SAID] * self.count)
+        lengths = [int(one[:_LENGTH].clone().view(torch.int64)) for one in heads]
+        if max(lengths) > _SAID - _LENGTH:
+            return [of_bytes(one) for one in self.gather(said, lengths)]
+        return [of_bytes(one[_LENGTH : _LENGTH + length]) for one, length in zip(heads, lengths, strict=True)]
+
+    def gathers_same(self, ids: Tensor) -> list[Tensor]:
+        """The ids that each shard has, which does not meet the others where all have the same."""
+        return [ids] * self.count if any(ids is one for one in self.same) else self.gather(ids)
+
+    def sizes_of(self, texts: Sized) -> list[int] | None:
+        """How many texts each shard has of those that all have a part of; None where that is not known."""
+        whole = self.wholes.get(id(texts))
+        if whole is None:
+            return None
+        parts = (Part(index, self.count).of(whole) for index in range(self.count))
+        return [part.stop - part.start for part in parts]
 
     def leaves(self, values: Sequence[Tensor], met: Callable[[list[Tensor]], None]) -> list[Tensor]:
         """Values that came out of a meeting, to be computed with.
@@ -115,22 +140,23 @@ class Shard:
             self._met.pop()()
 
 
-def everyones(own: Tensor, shared: Sequence[int] = (), *, private: int = 0) -> tuple[Tensor, ...]:
+def everyones(own: Tensor, shared: Sequence[Sized] = (), *, private: int = 0) -> tuple[Tensor, ...]:
     """Rows that shards have computed, some for themselves and some for all, with gradients.
 
     Args:
         own: (n, D), of which nothing else is computed: first the shard's private rows, then parts of what all share.
-        shared: rows of each part; one part of all rows that are not private if left out.
+        shared: whose rows each part has; one part of all rows that are not private if left out.
         private: rows.
 
     Returns:
         The private rows, and of each part the rows of all shards, in their order; outside of a step those of ``own``.
     """
-    parts = torch.split(own, [private, *(shared or [len(own) - private])])
+    parts = torch.split(own, [private, *(map(len, shared) if shared else [len(own) - private])])
     shard = here()
     if shard is None:
         return parts if private or shared else parts[1:]
-    every = [shard.gather(part) for part in parts[1:]]
+    known = [shard.sizes_of(texts) for texts in shared] or [None]
+    every = [shard.gather(part, counts) for part, counts in zip(parts[1:], known, strict=True)]
     sizes = [[len(rows) for rows in of_part] for of_part in every]
     values = [parts[0].detach().clone(), *(torch.cat(rows) for rows in every)]
     if own.requires_grad:

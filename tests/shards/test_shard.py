@@ -44,6 +44,7 @@ def test_shards_get_what_the_others_send_them() -> None:
         assert [len(part) for part in shard.gather(torch.zeros(shard.index, 3))] == [0, 1, 2]
         assert shard.lengths(7 * shard.index) == [0, 7, 14]
         assert shard.told({"of": shard.index}) == [{"of": 0}, {"of": 1}, {"of": 2}]
+        assert [len(one) for one in shard.told("long" * 400 * shard.index)] == [0, 1600, 3200]
         return first
 
     expected = [[[0.0 + to], [10.0 + to] * 2, [20.0 + to] * 3] for to in range(3)]
@@ -66,7 +67,7 @@ def test_gradients_of_what_all_shards_share_are_those_of_the_whole() -> None:
         rows, part = shard.part.of(private), shard.part.of(shared)
         mine = torch.cat([whole[:private][rows], whole[private:][part]]).requires_grad_()
         count = rows.stop - rows.start
-        own, every = everyones(mine.exp(), [part.stop - part.start], private=count)
+        own, every = everyones(mine.exp(), [range(part.stop - part.start)], private=count)
         shard.backward(loss(own, every, rows))
         assert mine.grad is not None
         return rows, part, mine.grad
@@ -167,11 +168,11 @@ def test_bytes_of_a_step_are_those_computed_by_hand(monkeypatch: pytest.MonkeyPa
         # forward and back: partial sums of all texts, and of documents for their second view; vectors of the labels,
         # of which each shard has encoded half; rows of the classifiers, of which each owns half
         vectors = 2 * 4 * (texts * D + rows * D + pool * D + pool * (D + 1))
-        lists = 8 * pool * V  # which classifiers are read
-        bags = found - vectors - lists  # what is left: features and weights of the texts, and the values of the terms
-        assert 0 < bags <= 8 * most * (texts + rows) + 4 * (texts + rows + 4) + 400
-    # tokens, sums and gradients of two tables; labels and their gradients; ids, rows and gradients; the values
-    assert len(meetings) == 4 * V * (3 + 3 + 2 + 3 + 1)
+        told = 1024 * V  # the values of the terms
+        bags = found - vectors - told  # what is left: features and weights of the texts
+        assert 0 < bags <= 8 * most * (texts + rows) + 4 * (texts + rows + 4)
+    # tokens, sums and gradients of two tables; labels, classifiers, and the gradients of both; the values
+    assert len(meetings) == 4 * V * (3 + 3 + 2 + 2 + 1)
 
 
 def _most_features(dataset: Dataset) -> int:

@@ -60,7 +60,7 @@ def encode_together(encoder: Encoder, documents: Tokens, *shared: Tokens) -> tup
         A tensor of rows of unit length for each of the texts, (n, D) float32, as from a call of the encoder for each.
     """
     vectors = encoder(documents.followed_by(*shared))
-    return everyones(vectors, [len(texts) for texts in shared], private=len(documents))
+    return everyones(vectors, shared, private=len(documents))
 
 
 def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int = 1024) -> FloatArray:
