@@ -23,7 +23,7 @@ from longtail.recipes import RECIPES
 from longtail.stages.recipe import options_class
 from longtail.units import duration, size
 
-_HOW = "Each process has one device, and one shard of each step; see docs/guides/cluster.md."
+_HOW = "Each process has one device, and one shard of each step; see docs/guides/scale.md."
 
 
 class _Recipes(TyperGroup):
