@@ -156,7 +156,7 @@ def _command(name: str) -> Callable[..., None]:
     }
     known = options_of(options_class(recipe))
     order = sorted(known, key=lambda key: _OFTEN.index(key) if key in _OFTEN else len(_OFTEN))
-    parameters |= {key: (_annotation(known[key]), None) for key in order}
+    parameters |= {key: (annotation(known[key]), None) for key in order}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -168,7 +168,7 @@ def _command(name: str) -> Callable[..., None]:
     return command
 
 
-def _annotation(option: Option) -> Any:
+def annotation(option: Option) -> Any:
     """What typer is to know of an option; its value is read where that of a Python caller is."""
     default = ",".join(map(str, option.default)) if option.several else option.default
     if option.kind is bool:

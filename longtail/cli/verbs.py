@@ -48,6 +48,11 @@ VERBS = {  # in the order of --help
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
         "Train",
     ),
+    "plan": _Verb(
+        "plan.plan_app",
+        "Reckon memory, traffic, time and price of a run from its sizes, without data or training.",
+        "Train",
+    ),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed.", "Use"),
     "serve": _Verb("serve.serve", "Serve a run's model over HTTP (docs/guides/serving.md), with a page at /.", "Use"),
     "labels": _Verb("labels.labels_app", "Add, remove, list and correct labels of a trained model.", "Use"),
