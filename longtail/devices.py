@@ -16,3 +16,14 @@ def choose_device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise BadInput("device", f"expected a GPU for {name}, found none", remedy="give cpu")
     return device
+
+
+def seed(device: torch.device, number: int) -> None:
+    """Let the random numbers of the CPU, and of the device that is worked on, begin anew.
+
+    `torch.manual_seed` seeds every kind of device that there could be, and where there is none it keeps the call for
+    later, with its stack: some milliseconds a step, and memory that grows.
+    """
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(number)

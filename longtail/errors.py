@@ -34,14 +34,18 @@ class BadInput(LongtailError):
     """Something in a file or an argument is not as it must be.
 
     Args:
-        where: the file, or the name of the argument.
+        where: the file, as a path, or the name of the argument, as text.
         problem: what was expected and what was found, with both numbers.
         remedy: what to do about it, as a clause ("cut the file again", "give the encoding").
         line: 1-based line of the file, where there is one.
+
+    Attributes:
+        is_argument: whether ``where`` is a name, to which the command line puts the dashes of an option.
     """
 
     def __init__(self, where: str | Path, problem: str, *, remedy: str, line: int | None = None) -> None:
         self.where, self.problem, self.remedy, self.line = str(where), problem, remedy, line
+        self.is_argument = isinstance(where, str) and where.isidentifier()
         place = self.where if line is None else f"{self.where}, line {line}"
         super().__init__(f"{place}: {problem}; {remedy}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import subprocess
@@ -54,6 +55,14 @@ def test_the_reference_has_every_option_of_every_recipe(staged: Path) -> None:
         assert {option.replace("_", "-") for option in options_of(options_class(recipe))} <= rows, name
 
 
+def all_flags(command) -> Iterator[str]:
+    """The options of a verb and of those below it."""
+    for one in command.params:
+        yield from one.opts
+    for inner in getattr(command, "commands", {}).values():
+        yield from all_flags(inner)
+
+
 def verbs(name: str, command) -> Iterator[tuple[str, list[str]]]:
     """Each verb with its flags and arguments, those below it included."""
     yield name, [flag for one in command.params for flag in (*one.opts, *one.secondary_opts)]
@@ -85,12 +94,44 @@ def test_the_reference_has_every_route_with_every_field(staged: Path) -> None:
     assert {"`texts`", "`threshold`", "`at_most`"} <= set(re.findall("`[a-z_]+`", said["PredictRequest"]))
 
 
+SOURCES = {
+    ".".join(("longtail", *path.relative_to(ROOT / "longtail").with_suffix("").parts)): ast.parse(path.read_bytes())
+    for path in (ROOT / "longtail").rglob("*.py")
+}
+
+
 def test_the_reference_has_every_error(staged: Path) -> None:
-    page = (staged / "reference" / "errors.md").read_text(encoding="utf-8")
-    named = {name: kind for name, kind in vars(longtail.errors).items() if isinstance(kind, type)}
-    kinds = [name for name, kind in named.items() if issubclass(kind, Exception)]
-    assert len(kinds) >= 4
-    assert [name for name in kinds if f"::: longtail.errors.{name}" not in page] == []
+    said = sections(staged / "reference" / "errors.md")["In Python"]
+    classes = {
+        node.name: (f"{module}.{node.name}", {ast.unparse(base) for base in node.bases})
+        for module, tree in SOURCES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    kinds = {"LongtailError"}
+    while more := {name for name, (_, bases) in classes.items() if bases & kinds} - kinds:
+        kinds |= more
+    rows = re.findall(r"^\| `([\w.]+)` \| .+ \| .+ \|$", said, re.MULTILINE)
+    assert sorted(rows) == sorted(classes[name][0] for name in kinds - {"LongtailError"})
+    assert len(rows) >= 8
+    named = {name for name, kind in vars(longtail.errors).items() if isinstance(kind, type) and name in kinds}
+    assert named == set(re.findall(r"^::: longtail\.errors\.(\w+)$", said, re.MULTILINE))
+
+
+def test_the_reference_has_every_name_that_an_error_begins_with(staged: Path) -> None:
+    options = {flag.lstrip("-").replace("-", "_") for verb in VERBS for flag in all_flags(command_of(verb))}
+    begun = {
+        node.args[0].value
+        for tree in SOURCES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"BadInput", "BadValue"}
+        if node.args and isinstance(node.args[0], ast.Constant)
+    }
+    rows = re.findall(
+        r"^\| (`[^|]+`) \|", sections(staged / "reference" / "errors.md")["What a line begins with"], re.MULTILINE
+    )
+    assert len(begun) > 40
+    assert begun - options - {"dataset.json"} == set(re.findall(r"`([^`]+)`", "".join(rows)))
 
 
 def test_every_page_has_its_place_in_the_site(staged: Path) -> None:

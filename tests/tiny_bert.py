@@ -13,15 +13,15 @@ from longtail.text.huggingface import quiet
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "green", "blue", "fish", "bird", "##s", "one", "two"]
 
 
-def write_tiny_bert(folder: Path) -> None:
-    """Write a BERT of 2 layers, 32 wide, with random weights, 13 words and texts of at most 16 tokens."""
+def write_tiny_bert(folder: Path, length: int = 16) -> None:
+    """Write a BERT of 2 layers, 32 wide, with random weights, 13 words and texts of at most so many tokens."""
     config = BertConfig(
         vocab_size=len(WORDS),
         hidden_size=32,
         num_hidden_layers=2,
         num_attention_heads=4,
         intermediate_size=64,
-        max_position_embeddings=16,
+        max_position_embeddings=length,
     )
     with torch.random.fork_rng(), quiet():
         torch.manual_seed(0)
@@ -29,7 +29,7 @@ def write_tiny_bert(folder: Path) -> None:
         for parameter in model.parameters():  # the usual start is too small for texts to differ much
             torch.nn.init.normal_(parameter, std=0.3)
         model.save_pretrained(folder)
-    BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=16).save_pretrained(folder)
+    BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=length).save_pretrained(folder)
 
 
 def write_lookup_bert(folder: Path, words: Sequence[str], vectors: torch.Tensor) -> None:

@@ -42,7 +42,7 @@ class Anchors:
 
     Attributes:
         node_ids: (A,) int64 in [0, M), ascending, each once.
-        nodes: their tokens.
+        nodes: their tokens; of a part of a batch, those of a part of them.
         sides: who is linked to them, under ``documents`` and ``labels``, or one of the two.
     """
 
@@ -63,7 +63,7 @@ class Links:
     Attributes:
         node_ids: (A,) int64 in [0, M), ascending, each once.
         places: (B, K) int64 in [0, A): the nodes of each document, and -1 behind the last of them.
-        nodes: their tokens; None where nodes have vectors of their own.
+        nodes: their tokens, in a part of a batch those of a part of them; None where nodes have vectors of their own.
         chances: (B, K) float32, how probable each link is; None where all are certain.
     """
 
@@ -81,7 +81,10 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """B documents and the pool of P labels that they are scored against.
+    """B documents and the pool of P labels that they are scored against, or a part of such a batch.
+
+    A part has some of the documents, and the tokens of some of the labels and nodes, which others encode for it
+    (`longtail.shards.shard.everyones`); the ids are those of the whole pool.
 
     Attributes:
         rows: (B,) int64 in [0, N), each once.
@@ -111,6 +114,17 @@ class Batch:
     def nodes(self) -> list[Tokens]:
         """The tokens of each graph's anchors: what is encoded besides documents and labels."""
         return [anchors.nodes for anchors in self.graphs.values()]
+
+    def shared_ids(self) -> list[Tensor]:
+        """The ids that all parts of a batch have: of labels and nodes."""
+        links = [] if self.links is None else [self.links.node_ids]
+        return [self.label_ids, *(anchors.node_ids for anchors in self.graphs.values()), *links]
+
+    def wholes(self) -> dict[int, int]:
+        """How many labels and nodes the whole batch has, by the `id` of the tokens of those that this part has."""
+        found = {id(self.labels): len(self.label_ids)}
+        found |= {id(anchors.nodes): len(anchors.node_ids) for anchors in self.graphs.values()}
+        return found if self.links is None else found | {id(self.links.nodes): len(self.links.node_ids)}
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on a device."""

@@ -9,6 +9,7 @@ import torch
 
 from longtail.batches.batch import Links
 from longtail.data.sparse import CSR, gather, heaviest
+from longtail.shards.shard import WHOLE, Part
 from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
 
@@ -36,12 +37,13 @@ class LinkedNodes:
         """
         self._edges, self._chances = edges, chances
 
-    def __call__(self, rows: IntArray, generator: np.random.Generator) -> Links:
-        """The nodes of a batch.
+    def __call__(self, rows: IntArray, generator: np.random.Generator, part: Part = WHOLE) -> Links:
+        """The nodes of a batch, or of a part of it.
 
         Args:
             rows: (B,) documents.
             generator: draws a part of the nodes of documents that have too many.
+            part: of the documents, and of the nodes that are encoded.
         """
         positions, counts = gather(self._edges.indptr, rows)
         owner = np.repeat(np.arange(len(rows)), counts)
@@ -50,9 +52,10 @@ class LinkedNodes:
         node_ids, at = np.unique(ids[ids >= 0], return_inverse=True)
         places = np.full_like(ids, -1)
         places[ids >= 0] = at
-        nodes = None if self._nodes is None else self._nodes(node_ids)
-        sure = None if chances is None else torch.from_numpy(chances)
-        return Links(torch.from_numpy(node_ids), torch.from_numpy(places), nodes, sure)
+        here = part.of(len(rows))
+        nodes = None if self._nodes is None else self._nodes(node_ids[part.of(len(node_ids))])
+        sure = None if chances is None else torch.from_numpy(chances[here])
+        return Links(torch.from_numpy(node_ids), torch.from_numpy(places[here]), nodes, sure)
 
     def of_every_document(self) -> tuple[IntArray, FloatArray | None]:
         """All documents' nodes: of those that have too many, the ends of the heaviest edges.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Draw, Sampler
 from longtail.data.split import Split
+from longtail.shards.shard import WHOLE, Part
 from longtail.text.tokens import Tokens
 from longtail.topk import IntArray
 
@@ -42,8 +43,7 @@ class Loader:
         links: draw the nodes that documents are enriched with, or None; they too leave everything else as it is.
         workers: threads that make batches ahead of the training step (the work is done in NumPy, outside Python's
             lock for most of it).
-        rank: which of ``world`` processes this is; it sees every ``world``-th batch.
-        world: the number of processes.
+        part: of each batch, that it makes (`longtail.shards`): whatever is drawn is drawn for the whole batch.
     """
 
     split: Split
@@ -55,12 +55,15 @@ class Loader:
     graphs: Mapping[str, Neighbours] = field(default_factory=dict)
     links: LinkedNodes | None = None
     workers: int = 1
-    rank: int = 0
-    world: int = 1
+    part: Part = WHOLE
 
     def steps(self) -> int:
-        """Batches an epoch of this process."""
-        return len(range(self.rank, self.sampler.steps(), self.world))
+        """Batches an epoch."""
+        return self.sampler.steps()
+
+    def part_of(self, part: Part) -> Loader:
+        """The same, for a part of each batch."""
+        return replace(self, part=part)
 
     def pool_of(self, batch: Batch) -> int:
         """How many labels the documents of a batch are scored against."""
@@ -68,8 +71,7 @@ class Loader:
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch, from step ``start`` on."""
-        draws = enumerate(islice(self.sampler.epoch(epoch), self.rank, None, self.world))
-        wanted = islice(draws, start, None)
+        wanted = islice(enumerate(self.sampler.epoch(epoch)), start, None)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="batches") as executor:
             ahead: deque[Future[Batch]] = deque()
             for step, draw in wanted:
@@ -80,25 +82,29 @@ class Loader:
                 yield ahead.popleft().result()
 
     def _batch(self, draw: Draw, epoch: int, step: int) -> Batch:
-        generator = np.random.default_rng([self.seed, epoch, step, self.rank, 1])  # the 1 parts it from the samplers
+        # The fourth number was once a rank; the 1 parts the draws of pools from those of samplers.
+        generator = np.random.default_rng([self.seed, epoch, step, 0, 1])
         label_ids = np.union1d(self.pool(draw.rows, generator), draw.label_ids)
         places = self.pool.places(draw.rows, label_ids) if self.pool.own else None
-        targets, mask = pairs_in_pool(self.split, draw.rows, label_ids, places)
-        graphs = {
-            name: graph(draw.rows, label_ids, targets, np.random.default_rng([self.seed, epoch, step, self.rank, 3, i]))
-            for i, (name, graph) in enumerate(self.graphs.items())
-        }
+        here, every = self.part.of(len(draw.rows)), slice(None)
+        some = every if self.graphs else here  # a graph goes by the true pairs of all rows
+        targets, mask = pairs_in_pool(self.split, draw.rows[some], label_ids, None if places is None else places[some])
+        graphs = {}
+        for i, (name, graph) in enumerate(self.graphs.items()):
+            generator = np.random.default_rng([self.seed, epoch, step, 0, 3, i])
+            graphs[name] = graph(draw.rows, label_ids, targets, generator, self.part)
         links = None
         if self.links is not None:
-            links = self.links(draw.rows, np.random.default_rng([self.seed, epoch, step, self.rank, 4]))
+            links = self.links(draw.rows, np.random.default_rng([self.seed, epoch, step, 0, 4]), self.part)
+        rows, own = draw.rows[here], here if self.graphs else every
         return Batch(
-            rows=torch.from_numpy(draw.rows),
-            documents=self.documents(draw.rows),
+            rows=torch.from_numpy(rows),
+            documents=self.documents(rows),
             label_ids=torch.from_numpy(label_ids),
-            labels=None if self.labels is None else self.labels(label_ids),
-            targets=torch.from_numpy(targets),
-            mask=torch.from_numpy(mask),
-            places=None if places is None else torch.from_numpy(places),
+            labels=None if self.labels is None else self.labels(label_ids[self.part.of(len(label_ids))]),
+            targets=torch.from_numpy(targets[own]),
+            mask=torch.from_numpy(mask[own]),
+            places=None if places is None else torch.from_numpy(places[here]),
             graphs=graphs,
             links=links,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ import torch
 from longtail.batches.batch import Anchors, AnchorTargets, entries_in_pool
 from longtail.batches.node_texts import NodeTexts
 from longtail.data.sparse import CSR, row_of_entry, take_entries
+from longtail.shards.shard import WHOLE, Part
 from longtail.text.tokens import Tokens
 from longtail.topk import BoolArray, FloatArray, IntArray
 
@@ -52,15 +54,21 @@ class Neighbours:
         self._drawn = {side: _Draws(matrix) for side, matrix in edges.items()}
 
     def __call__(
-        self, rows: IntArray, label_ids: IntArray, targets: FloatArray, generator: np.random.Generator
+        self,
+        rows: IntArray,
+        label_ids: IntArray,
+        targets: FloatArray,
+        generator: np.random.Generator,
+        part: Part = WHOLE,
     ) -> Anchors:
-        """The anchors of a batch.
+        """The anchors of a batch, or of a part of it.
 
         Args:
             rows: (B,) documents.
             label_ids: (P,) pool.
             targets: (B, P) true pairs.
             generator: draws the neighbours.
+            part: of the documents, of the labels, and of the nodes that are encoded.
         """
         wanted = {"documents": (rows, np.arange(len(rows))), "labels": (label_ids, np.flatnonzero(targets.any(0)))}
         places: dict[str, IntArray] = {}
@@ -73,11 +81,16 @@ class Neighbours:
             places[side] = some[linked & (generator.random(len(some)) < self._share)]
             drawn.append(draws(ids[places[side]], generator))
         node_ids = np.unique(np.concatenate(drawn))  # (A,)
-        return Anchors(
-            torch.from_numpy(node_ids),
-            self._nodes(node_ids),
-            {side: self._linked(side, wanted[side][0], at, node_ids, shares[side]) for side, at in places.items()},
-        )
+        sides: dict[str, AnchorTargets] = {}
+        for side, at in places.items():
+            ids = wanted[side][0]
+            own = part.of(len(rows))
+            mine = at[part.of(len(at))] if side == "labels" else at[(own.start <= at) & (at < own.stop)]
+            # A term is a mean over those that draw here, and counts as the documents that are here.
+            counts = len(mine) * len(rows) / max(1, len(at) * (own.stop - own.start))
+            found = self._linked(side, ids, mine, node_ids, shares[side] * (counts if len(at) else 1))
+            sides[side] = found if side == "labels" else replace(found, at=found.at - own.start)
+        return Anchors(torch.from_numpy(node_ids), self._nodes(node_ids[part.of(len(node_ids))]), sides)
 
     def _linked(self, side: str, ids: IntArray, at: IntArray, node_ids: IntArray, share: float) -> AnchorTargets:
         true = entries_in_pool(self._drawn[side].edges, ids[at], node_ids) > 0  # (R, A)

@@ -62,5 +62,7 @@ def compare(
         console.print(f"{label}, seed {seed}, {what}: {why}", style=style, highlight=False, markup=False)
     files = ", ".join(str(out / name) for name in ("report.html", "results.md", "results.json"))
     console.print(f"Report, tables and numbers: {files}", highlight=False, markup=False)
+    runs = out / "runs"
+    console.print(f"Next: longtail predict, evaluate or serve with a run below {runs}", highlight=False, markup=False)
     if results["failed"]:
         raise typer.Exit(1)

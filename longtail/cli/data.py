@@ -16,6 +16,7 @@ from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.report_file import write_page
+from longtail.data.check import but_for_case
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
@@ -139,6 +140,9 @@ def import_(
     content_column: Annotated[str, typer.Option(help="The column of longer text, if there is one.")] = "content",
     uid_column: Annotated[str, typer.Option(help="The column of identifiers, if there is one.")] = "uid",
     labels_column: Annotated[str, typer.Option(help="The column of labels, in documents.")] = "labels",
+    merge_case: Annotated[
+        bool, typer.Option("--merge-case", help="Labels that differ in case only are one, as it is first written.")
+    ] = False,
     name: Annotated[str | None, typer.Option(help="Of the data set; by default the folder's.")] = None,
     licence: Annotated[str, typer.Option(help="Of the data.")] = "",
     propensity: Annotated[
@@ -165,12 +169,14 @@ def import_(
             columns=columns,
             separator=separator,
             match=match,
+            merge_case=merge_case,
             encoding=encoding,
             name=name or out.resolve().name,
         )
         dataset = replace(dataset, licence=licence, propensity=constants)
         dataset.write(out)
     _say_written(out, dataset)
+    warn_of_case(out, dataset)
 
 
 @data_app.command()
@@ -215,6 +221,12 @@ def _say_written(out: Path, dataset: Dataset) -> None:
     test = "no test split" if dataset.test is None else f"{len(dataset.test):,} test documents"
     sizes = f"{len(dataset.train):,} training documents, {test}, {len(dataset.labels):,} labels"
     Console(highlight=False, soft_wrap=True).print(f"wrote {out}: {sizes}", markup=False)
+
+
+def warn_of_case(place: Path, dataset: Dataset) -> None:
+    """Say on standard error which labels of a table that was read differ in case only."""
+    for problem in but_for_case(place, dataset.labels):
+        Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning {problem}", markup=False, style="yellow")
 
 
 def busy(what: str) -> Status:

@@ -43,7 +43,8 @@ _K: TypeAlias = Annotated[
     typer.Option("--k", "--at-most", help="Labels a text; 5, or 20 with --threshold or --precision.", min=1),
 ]
 _Output: TypeAlias = Annotated[
-    str | None, typer.Option(help="A .jsonl or .npz file, or a folder for Parquet; printed if left out.")
+    str | None,
+    typer.Option(help="A .jsonl or .npz file, a .csv or .tsv of a table, a folder for Parquet; else printed."),
 ]
 _Kind: TypeAlias = Annotated[str | None, typer.Option(help="A score kind, as evaluate shows them; else the best.")]
 _Probabilities: TypeAlias = Annotated[
@@ -90,6 +91,8 @@ def predict(
     them, and so does standard output where it is no terminal; an .npz file has the arrays ids and scores, one row each.
     The id of a label stays with it as long as the run lives, whatever other labels come and go.
 
+    A table to a .csv or .tsv file keeps its columns, and has those of the labels and scores behind them, as JSON lists.
+
     With a folder as the output, the input is Parquet: files, a folder or a pattern, here or as URLs. Each file gives
     one of the same name, and the same command goes on with a job that was stopped (docs/guides/batch.md).
 
@@ -102,12 +105,12 @@ def predict(
     """
     files = [input_file, *(inputs or ())]
     job = parts.Job(text, content, label_texts, prefix, skip_null, batch, engine, workers)
-    if output is not None and parts.is_folder(output):
-        parts.must_be_without(uids=uids, explain=explain, table=table)
+    if output is not None and parts.takes_columns(output):
+        parts.must_be_without(output, uids=uids, explain=explain, table=table)
         ranker = job.ranker(run, k=k, kind=kind, device=device, exact=exact)
         threshold = _threshold(ranker.model, kind, threshold, precision)
         probabilities = probabilities or threshold is not None
-        parts.into_folder(replace(ranker, threshold=threshold, probabilities=probabilities), files, output, job)
+        parts.with_columns(replace(ranker, threshold=threshold, probabilities=probabilities), files, output, job)
         return
     job.must_be_none(files, output)
     model = load(run, device=device, exact=exact)

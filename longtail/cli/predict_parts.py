@@ -1,4 +1,4 @@
-"""``longtail predict`` for Parquet files: part by part, into a folder."""
+"""``longtail predict`` with the columns of its input: of Parquet files, part by part, and of a table."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rich.console import Console
 
 from longtail.bulk.job import BATCH, Engine, local, predict_parts
 from longtail.bulk.ranker import Ranker
+from longtail.bulk.tables import predict_table
 from longtail.bulk.with_ray import on_ray
 from longtail.errors import BadInput
 
-_PANEL = "Parquet files"
+_PANEL = "Parquet files and tables"
+_TABLES = {".csv", ".tsv"}
 
 Inputs: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(help="Further Parquet files, as a shell makes of --input part-*.parquet.", show_default=False),
 ]
-Text: TypeAlias = Annotated[
-    str, typer.Option("--text", help="The column of the texts, of a table, too.", rich_help_panel=_PANEL)
-]
+Text: TypeAlias = Annotated[str, typer.Option("--text", help="The column of the texts.", rich_help_panel=_PANEL)]
 Content: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -52,7 +52,7 @@ Workers: TypeAlias = Annotated[
 
 @dataclass(frozen=True)
 class Job:
-    """What the verb was asked for of Parquet files alone."""
+    """What the verb was asked for of Parquet files and tables alone."""
 
     text: str = "title"
     content: str | None = None
@@ -75,7 +75,7 @@ class Job:
             BadInput: it was given, or the output is of no kind that is known.
         """
         if output is not None and Path(output).suffix not in {".jsonl", ".npz"}:
-            problem = f"expected a .jsonl or .npz file, or a folder, found {Path(output).name}"
+            problem = f"expected a .jsonl, .npz, .csv or .tsv file, or a folder, found {Path(output).name}"
             raise BadInput("output", problem, remedy="name it so")
         of_tables = {"text", "content"} if is_table(files[0]) else set()
         names = [field.name for field in fields(self) if getattr(self, field.name) != field.default]
@@ -91,7 +91,12 @@ class Job:
 
 def is_table(name: str) -> bool:
     """Whether an input is a table with a header, by its name."""
-    return Path(name.removesuffix(".gz")).suffix.lower() in {".csv", ".tsv"}
+    return Path(name.removesuffix(".gz")).suffix.lower() in _TABLES
+
+
+def takes_columns(output: str) -> bool:
+    """Whether an output has the columns of the input, too: a table, or a folder of Parquet."""
+    return is_folder(output) or Path(output).suffix.lower() in _TABLES
 
 
 def is_folder(output: str) -> bool:
@@ -99,20 +104,28 @@ def is_folder(output: str) -> bool:
     return "://" in output or output.endswith("/") or not Path(output).suffix or Path(output).is_dir()
 
 
-def must_be_without(**asked: bool) -> None:
-    """Refuse what has no meaning for Parquet files.
+def must_be_without(output: str, **asked: bool) -> None:
+    """Refuse what has no meaning for Parquet files and tables.
 
     Raises:
         BadInput: it was given.
     """
     for name, is_asked in asked.items():
         if is_asked:
-            raise BadInput(name, "is of lines, and the output is a folder of Parquet", remedy="leave it out")
+            raise BadInput(name, f"has no meaning for the output {output}", remedy="leave it out")
 
 
-def into_folder(ranker: Ranker, inputs: Sequence[str], output: str, job: Job) -> None:
-    """Rank the rows of Parquet files into a folder, and say how fast."""
+def with_columns(ranker: Ranker, inputs: Sequence[str], output: str, job: Job) -> None:
+    """Rank the rows of Parquet files into a folder, and say how fast; or those of a table into another."""
     console = Console(stderr=True, soft_wrap=True)
+    if not is_folder(output):
+        must_be_without(output, skip_null=job.skip_null, engine=job.engine != "local", workers=job.workers is not None)
+        if len(inputs) > 1 or not is_table(inputs[0]):
+            problem = f"expected one .csv or .tsv table, as the output is one, found {', '.join(inputs)}"
+            raise BadInput("input", problem, remedy="give a table, or name the output .jsonl")
+        rows = predict_table(ranker, Path(inputs[0]), Path(output), batch=job.batch)
+        console.print(f"{rows:,} texts: {output}", highlight=False, markup=False)
+        return
     engine: Engine = local if job.engine == "local" else on_ray(job.workers)
     done = predict_parts(ranker, inputs, output, engine=engine, batch=job.batch, console=console)
     rate = f", {done.texts / done.seconds:,.0f} a second" if done.texts else ""

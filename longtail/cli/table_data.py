@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from longtail.cli.data import busy
+from longtail.cli.data import busy, warn_of_case
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import with_test_split
 from longtail.data.io.imports import Columns, import_tables
@@ -76,6 +76,7 @@ def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
         return Dataset.read(data)
     with busy(f"reading {data}"):
         dataset = _imported(data, o)
+        warn_of_case(data, dataset)
         if out is None:
             return dataset
         folder = out / DATA
@@ -104,7 +105,7 @@ def say_what_next(run: Path, model: Model) -> None:
     """What to do with the model of a run, as commands."""
     lines = {
         "predict {}": "ranks labels for each line that you type",
-        "predict {} --input FILE --output FILE.jsonl": "for each line of a file, or row of a .csv",
+        "predict {} --input FILE --output FILE.jsonl": "for each line of a file; of a .csv, to a .csv with its columns",
         "serve {}": "answers over HTTP, with a page to try it",
     }
     with suppress(BadInput):  # of a model that has no probabilities, or none so sure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
@@ -25,7 +26,7 @@ from longtail.model.evaluation import evaluate
 from longtail.options import Option, options_of, parsed, unknown
 from longtail.recipes import DEFAULT, RECIPES
 from longtail.stages.recipe import options_class
-from longtail.train.log import LOG, Log
+from longtail.train.log import LOG, WITHIN, Log
 from longtail.train.plan import Planned
 from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
@@ -72,8 +73,9 @@ _Track = Annotated[
 
 
 def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
-    acts.append(partial(_kept, run))  # said also of an error
-    tracking = None if run.folder is None else Tracking(run.folder, track, run.log.say)
+    if run.ranks.first:
+        acts.append(partial(_kept, run))  # said also of an error
+    tracking = None if run.folder is None or not run.ranks.first else Tracking(run.folder, track, run.log.say)
     run.log.listener, model = tracking, None
     try:
         model = RECIPES[recipe](dataset, out=run, **given)
@@ -82,13 +84,15 @@ def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], tr
     finally:
         if tracking is not None:
             tracking.end(finished=model is not None)
+    if not run.ranks.first:
+        return
     say_done(run, model)
     if run.folder is not None and dataset.folder == run.folder / DATA:
         found, console = evaluate(model, dataset), Console()
         console.print(found)
         warn_of_pairs(model, found, dataset, console)
         say_what_next(run.folder, model)
-    else:
+    elif WITHIN not in os.environ:
         run.log.say(f"Next: longtail evaluate {run.folder}")
 
 
@@ -130,7 +134,8 @@ def _command(name: str) -> Callable[..., None]:
         run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
-        dataset = dataset_of(data, None if dry_run else out, TableOptions(text, labels, separator, test))
+        kept = None if dry_run else out
+        dataset = run.ranks.in_turn(lambda: dataset_of(data, kept, TableOptions(text, labels, separator, test)))
         _train(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
@@ -151,7 +156,7 @@ def _command(name: str) -> Callable[..., None]:
     }
     known = options_of(options_class(recipe))
     order = sorted(known, key=lambda key: _OFTEN.index(key) if key in _OFTEN else len(_OFTEN))
-    parameters |= {key: (_annotation(known[key]), None) for key in order}
+    parameters |= {key: (annotation(known[key]), None) for key in order}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
@@ -163,7 +168,7 @@ def _command(name: str) -> Callable[..., None]:
     return command
 
 
-def _annotation(option: Option) -> Any:
+def annotation(option: Option) -> Any:
     """What typer is to know of an option; its value is read where that of a Python caller is."""
     default = ",".join(map(str, option.default)) if option.several else option.default
     if option.kind is bool:

@@ -17,7 +17,7 @@ from typer.main import get_command, get_group
 
 import longtail
 from longtail.ending import nothing_is_left, what_remains
-from longtail.errors import LongtailError
+from longtail.errors import BadInput, LongtailError
 from longtail.memory import is_out_of_memory
 from longtail.units import printable
 
@@ -46,6 +46,11 @@ VERBS = {  # in the order of --help
     "ensemble": _Verb(
         "ensemble.ensemble",
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
+        "Train",
+    ),
+    "plan": _Verb(
+        "plan.plan_app",
+        "Reckon memory, traffic, time and price of a run from its sizes, without data or training.",
         "Train",
     ),
     "predict": _Verb("predict.predict", "Rank labels for each line of a file, or for lines as they are typed.", "Use"),
@@ -167,7 +172,7 @@ def run() -> None:
         _leave_output()
         sys.exit(1)
     except LongtailError as error:
-        _refuse(str(error))
+        _refuse(_as_given(error))
     except (MemoryError, RuntimeError, OSError, ImportError) as error:
         if is_out_of_memory(error):
             _refuse(f"out of memory ({_first_line(error)}); {_LESS}{what_remains()}")
@@ -175,6 +180,22 @@ def run() -> None:
             raise
         _leave_output()
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _as_given(error: LongtailError) -> str:
+    """The line of an error. An option that it is of has its dashes, as it was given here."""
+    verb = next(iter(sys.argv[1:]), "")
+    if isinstance(error, BadInput) and error.is_argument and verb in VERBS:
+        flag = f"--{error.where.replace('_', '-')}"
+        if flag in _flags(command_of(verb)):
+            return f"{flag}{str(error).removeprefix(error.where)}"
+    return str(error)
+
+
+def _flags(command: Any) -> set[str]:
+    """The options of a verb and of the verbs below it."""
+    below = (_flags(one) for one in getattr(command, "commands", {}).values())
+    return {flag for one in command.params for flag in one.opts}.union(*below)
 
 
 def _first_line(error: BaseException) -> str:

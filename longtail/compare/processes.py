@@ -16,6 +16,7 @@ from longtail.errors import LongtailError
 from longtail.files import write_json
 from longtail.options import time_of
 from longtail.train.cost import COST, read_cost
+from longtail.train.log import WITHIN
 
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl
 
@@ -69,6 +70,7 @@ class Process:
             text=True,
             errors="replace",
             pass_fds=self.inherited,
+            env={**os.environ, WITHIN: "1"},
             preexec_fn=_ending_with(os.getpid()),  # noqa: PLW1509 - it takes no lock that a thread may hold
         )
         try:

@@ -14,6 +14,7 @@ from longtail.data.dataset import Dataset, assembled
 from longtail.data.filters import identity_pairs, matches, proposed_pairs, without
 from longtail.data.graph import Graph
 from longtail.data.io.folder import SIDES, Folder, Side
+from longtail.data.io.formats import excerpt
 from longtail.data.io.manifest import NAME, part
 from longtail.data.split import Split
 from longtail.data.texts import Texts
@@ -113,6 +114,7 @@ def _oddities(path: Path, dataset: Dataset) -> Iterator[BadInput]:
     else:
         yield from _leaks(path, dataset.train.documents, dataset.test.documents)
     yield from _blank(path, "label", dataset.labels)
+    yield from but_for_case(path, dataset.labels)
     for name, graph in dataset.graphs.items():
         for what, edges in (("training documents", graph.train), ("labels", graph.label)):
             if edges is not None and not edges.nnz:
@@ -132,6 +134,17 @@ def _blank(path: Path, what: str, texts: Texts) -> Iterator[BadInput]:
     if len(blank):
         problem = f"{len(blank)} of {len(texts)} {what}s have no text, the first is row {blank[0]}"
         yield BadInput(path, problem, remedy="an encoder sees nothing there; give them a title")
+
+
+def but_for_case(path: Path, labels: Texts) -> Iterator[BadInput]:
+    """Labels whose titles differ from those of others in case only, in one line with an example, if there are any."""
+    first: dict[str, str] = {}
+    pairs = [(first.setdefault(title.casefold(), title), title) for title in dict.fromkeys(labels.fields["title"])]
+    if other := [pair for pair in pairs if pair[0] != pair[1]]:
+        said = " and ".join(map(excerpt, other[0]))
+        count = f"{len(other)} label{' differs' if len(other) == 1 else 's differ'} from another in case only"
+        problem = f"{count}, as {said}; documents of the one count as wrong for the other"
+        yield BadInput(path, problem, remedy="if they mean one thing, 'longtail data import --merge-case' makes it one")
 
 
 def _unlabelled(path: Path, side: str, split: Split) -> Iterator[BadInput]:

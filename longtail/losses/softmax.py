@@ -12,6 +12,7 @@ from torch.nn.functional import logsigmoid
 
 from longtail.losses.base import Loss
 from longtail.losses.pairs import Pairs, hide, positive_pairs, with_gradient
+from longtail.shards.shard import everyones, here
 
 
 def info_nce(scores: Tensor, targets: Tensor, mask: Tensor, *, temperature: float = 0.05) -> Tensor:
@@ -101,7 +102,14 @@ def symmetric(loss: Loss, scores: Tensor, targets: Tensor, mask: Tensor, *, mix:
 
     The thesis, section 2.3.2 (lambda_D, 0.5 throughout).
     """
-    return mix * loss(scores, targets, mask) + (1 - mix) * loss(scores.T, targets.T, mask.T)
+    shard = here()
+    if shard is None:
+        return mix * loss(scores, targets, mask) + (1 - mix) * loss(scores.T, targets.T, mask.T)
+    start = sum(shard.lengths(len(scores))[: shard.index])
+    own = slice(start, start + len(scores))
+    (every,) = everyones(scores)  # a label's documents are those of the whole batch, in every shard
+    others = (torch.cat(shard.gather(rows)).T for rows in (targets, mask))
+    return mix * loss(every[own], targets, mask) + (1 - mix) * loss(every.T, *others)
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.modules.encoders.bag import BagEncoder
-from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.text.tokens import BagTokens, Tokens
 
@@ -100,10 +100,11 @@ class TwoHeads(Encoder):
             x (B, D), z (P, D) and u (B, D), of unit length (u: if normalised); then the vectors of the others, of unit
             length.
         """
-        encoded = self.text.encoder(documents.followed_by(labels, *others))  # (B + P + ..., E)
-        lengths = [len(texts) for texts in (documents, labels, *others)]
-        x, z, *rest = torch.split(self.text.head(encoded), lengths)
-        u = self._for_classifiers(documents, encoded[: len(documents)])
+        encoded = encode_together(self.text.encoder, documents, labels, *others)  # (B, E), (P, E), ...
+        x, z, *rest = encoded
+        if self.projection:
+            x, z, *rest = torch.split(self.text.head(torch.cat(encoded)), [len(part) for part in encoded])
+        u = self._for_classifiers(documents, encoded[0])
         return x, z, unit(u) if self.normalised else u, *rest
 
     def forward(self, text: Tokens) -> Tensor:

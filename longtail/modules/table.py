@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from longtail.data.sparse import CSR
+from longtail.modules.owned_rows import bag_sums_of_owners, row_gradient, rows_of_owners, weighted_sums
 from longtail.search.exact import Exact
+from longtail.shards.rows import RowsHere
 from longtail.text.tokens import BagTokens
 from longtail.topk import FloatArray, TopK
 
@@ -24,9 +25,11 @@ class Table(nn.Module):
     `rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that the optimiser neither
     sorts nor adds up, and nothing touches a row that the batch did not read.
 
-    All n rows are in this process. Whoever is not this class, an optimiser (`longtail.train`) or a loss over all labels
-    (`longtail.losses.full`) does not rely on that: it asks for rows by their ids, goes over the blocks that are here,
-    searches, or exports.
+    Within the steps of a run of several shards, the rows are cut: row i is that of shard i mod V, and in the process
+    that works on this shard. Who owns a row computes with it, for all texts that read it, and updates it: what is sent
+    is as large as the texts' vectors, whatever n is. Whoever is not this class, an optimiser (`longtail.train`) or a
+    loss over all labels (`longtail.losses.full`) does not rely on all rows: it asks for rows by their ids, goes over
+    the blocks that are here, searches, or exports.
 
     Args:
         start: (n, D) float32 or bfloat16, where the rows start; it becomes the parameter itself.
@@ -38,9 +41,10 @@ class Table(nn.Module):
     def __init__(self, start: Tensor) -> None:
         super().__init__()
         self.weight = nn.Parameter(start)
+        self.rows_here: RowsHere | None = None
 
     def __len__(self) -> int:
-        return len(self.weight)
+        return len(self.weight) if self.rows_here is None else self.rows_here.length
 
     @property
     def width(self) -> int:
@@ -57,6 +61,8 @@ class Table(nn.Module):
         Returns:
             (U, D).
         """
+        if self.rows_here is not None:
+            return rows_of_owners(self.weight, self.rows_here, ids)
         if not torch.is_grad_enabled():
             return self.weight.index_select(0, ids)
         return _Rows.apply(self.weight, ids)  # type: ignore[no-any-return, no-untyped-call]
@@ -72,8 +78,10 @@ class Table(nn.Module):
         Returns:
             (B, D); zeros for an empty bag.
         """
+        if self.rows_here is not None:
+            return bag_sums_of_owners(self.weight, self.rows_here, tokens)
         if not torch.is_grad_enabled():
-            return _weighted_sums(self.weight, tokens.ids, tokens.offsets, tokens.weights)
+            return weighted_sums(self.weight, tokens.ids, tokens.offsets, tokens.weights)
         return _BagSum.apply(self.weight, tokens)  # type: ignore[no-any-return, no-untyped-call]
 
     def blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, Tensor]]:
@@ -117,11 +125,6 @@ def _tables_of(module: nn.Module) -> set[str]:
     return {name for name, part in module.named_modules(remove_duplicate=False) if isinstance(part, Table)}
 
 
-def _row_gradient(rows: Tensor, values: Tensor, shape: torch.Size) -> Tensor:
-    """The sparse gradient of a table: ``values`` (U, D) at the distinct ascending ``rows`` (U,)."""
-    return torch.sparse_coo_tensor(rows[None], values, shape, is_coalesced=True, check_invariants=False)
-
-
 class _Rows(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, ids: Tensor) -> Tensor:
@@ -132,24 +135,20 @@ class _Rows(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (ids,) = ctx.saved_tensors
-        return _row_gradient(ids, gradient, ctx.shape), None
+        return row_gradient(ids, gradient, ctx.shape), None
 
 
 class _BagSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, tokens: BagTokens) -> Tensor:
         ctx.tokens, ctx.shape = tokens, table.shape
-        return _weighted_sums(table, tokens.ids, tokens.offsets, tokens.weights)
+        return weighted_sums(table, tokens.ids, tokens.offsets, tokens.weights)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         features, offsets, bags, weights = ctx.tokens.by_feature()
-        sums = _weighted_sums(gradient.contiguous(), bags, offsets, weights)
-        return _row_gradient(features, sums, ctx.shape), None
-
-
-def _weighted_sums(table: Tensor, ids: Tensor, offsets: Tensor, weights: Tensor) -> Tensor:
-    return F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+        sums = weighted_sums(gradient.contiguous(), bags, offsets, weights)
+        return row_gradient(features, sums, ctx.shape), None
 
 
 class _Unit(torch.autograd.Function):

@@ -22,6 +22,7 @@ from longtail.ending import end, what_remains
 from longtail.errors import BadInput, LongtailError
 from longtail.files import scratch_folder
 from longtail.model.label_set import LabelSet
+from longtail.serve.access import TOKEN
 from longtail.serve.app import application
 from longtail.serve.connections import Connection
 from longtail.serve.service import Settings
@@ -71,11 +72,13 @@ def serve(settings: Settings, *, host: str, port: int, workers: int, level: str)
     if workers == 1:
         sys.setswitchinterval(_TURN)
         server = uvicorn.Server(uvicorn.Config(application(settings), **options))
+        _say_what_is_allowed()
         _end_well(server)
         server.run()
         return
     choose_device(settings.device)
     LabelSet(settings.run, device="cpu", exact=settings.exact).close()  # once, rather than in vain in each process
+    _say_what_is_allowed()
     said = asdict(settings) | {"run": str(settings.run)}
     with scratch_folder("longtail-serve") as folder:
         os.environ |= {_SETTINGS: json.dumps({"settings": said, "level": level}), FOLDER: str(folder)}
@@ -103,6 +106,14 @@ def from_environment() -> ASGIApp:
 def threads_of(workers: int) -> int:
     """Threads of the model in each process, so that all processes together use the machine."""
     return max(1, (os.cpu_count() or 1) // workers)
+
+
+def _say_what_is_allowed() -> None:
+    """Say whether labels may be changed and corrected, which a server without a token refuses."""
+    if os.environ.get(TOKEN):
+        _log.info(f"labels can be changed and corrected, with the token of {TOKEN}")
+    else:
+        _log.info(f"labels cannot be changed or corrected here; set {TOKEN} to allow it")
 
 
 def _end_well(server: uvicorn.Server) -> None:

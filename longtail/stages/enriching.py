@@ -109,7 +109,7 @@ class Enriched:
             and (B,) bool, which documents are linked to nodes, or None where none is.
         """
         assert b.labels is not None
-        if self.enrichment is None or b.links is None or not bool((b.links.places >= 0).any()):
+        if self.enrichment is None or b.links is None or not len(b.links.node_ids):
             x, z = encode_together(self.text.encoder, b.documents, b.labels)
             return x, z, x, None
         of_nodes = [] if b.links.nodes is None else [b.links.nodes]

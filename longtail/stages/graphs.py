@@ -22,6 +22,7 @@ from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss
 from longtail.losses.weights import Bandits, accuracy
 from longtail.options import COUNT, NATURAL, Range, option
+from longtail.shards.shard import of_all
 from longtail.stages.recipe import RunOptions
 from longtail.stages.refresh import due
 from longtail.stages.task import Task, Text
@@ -118,8 +119,10 @@ class GraphTerms:
                     cosines = vectors[side][linked.at] @ a.T  # (R, A)
                     weight = linked.share * self.weights.weight(f"{name}.{side}")
                     terms[f"{name}.{side}"] = weight * self._loss(cosines, linked.targets, linked.mask)
-        if terms and self.weights.learn:
-            self.weights.observe(accuracy(scores, batch.targets, batch.mask))
+        if self.weights.learn and any(len(graph.node_ids) for graph in batch.graphs.values()):
+            mean = of_all(accuracy(scores, batch.targets, batch.mask), len(scores))
+            if mean is not None:
+                self.weights.observe(mean)
         return terms
 
     def before_epoch(self, epoch: int) -> None:
@@ -148,7 +151,7 @@ class GraphTerms:
     def _prune(self) -> None:
         tables = {"documents": self._text.documents, "labels": self._text.labels}
         used = {side for pool in self.pools.values() for side in pool.edges}
-        vectors = {side: self._text.embed(tables[side]) for side in used}
+        vectors = {side: self._text.embed(table) for side, table in tables.items() if side in used}
         for name, pool in self.pools.items():
             pool.prune(vectors, self._text.embed(self._nodes[name]), above=self._above)
 

@@ -102,7 +102,7 @@ def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
         top = model.search(vectors, max(_PLACES), kind=kind, exclude=held_out.filtered)
         figures = metrics_of(top, held_out.targets, ks=_PLACES)
         measured += [figures[f"P@{k}"] for k in _PLACES]
-    return float(np.mean(measured))
+    return float(run.ranks.told(float(np.mean(measured))))  # the same in all processes, which end by it
 
 
 def worth_of(prefer: str, validation: CSR, targets: CSR, propensity: Propensity | None) -> Float64Array | None:

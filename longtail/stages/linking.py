@@ -142,7 +142,9 @@ class Linking:
             return load_csr(kept)
         links = self._predicted()
         if kept is not None and self.run.plan is None:
-            save_csr(links, kept)
+            self.run.ranks.wait()  # all have read the linkers
+            if self.run.ranks.first:
+                save_csr(links, kept)
             self._forget_folds()
         return links
 
@@ -154,7 +156,7 @@ class Linking:
     def _forget_folds(self) -> None:
         """Remove the linkers that were trained for the links alone."""
         assert self.run.folder is not None
-        for folder in self.run.folder.glob("linker-without-*"):
+        for folder in self.run.folder.glob("linker-without-*") if self.run.ranks.first else ():
             remove_folder(folder)
 
     def _predicted(self) -> CSR:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
@@ -21,8 +20,10 @@ from longtail.model import Bundle
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
+from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
 from longtail.stages.refit import Learned, keep_before_refit
+from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
 from longtail.units import duration
@@ -32,6 +33,7 @@ Recipe: TypeAlias = Callable[..., Bundle]
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
 _EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
+_SHARDS = "shards"  # the option, which a run keeps where it was left to the processes
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -52,6 +54,12 @@ class RunOptions:
         "that it would have without at most; see docs/guides/time.md",
         within=POSITIVE,
         time=True,
+    )
+    shards: int = option(
+        0,
+        "parts that steps are taken in, a multiple of the processes that torchrun starts; as many as these if 0; a run "
+        "keeps them, however many processes go on with it; see docs/guides/cluster.md",
+        within=NATURAL,
     )
     preset: str | None = option(
         None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
@@ -105,9 +113,9 @@ def recipe(
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
             return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
 
-        train.__signature__ = _signature(options)  # type: ignore[attr-defined]
+        train.__signature__ = signature(options)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
-        train.__doc__ = f"{inspect.getdoc(page)}\n\n{_arguments(options)}"
+        train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"
         train.options = options  # type: ignore[attr-defined]
         return train
 
@@ -140,23 +148,52 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return _fitted(page, run, dataset, o)
-    with alone(None if run.planned else run.progress.folder):  # one within another run is held by that
+    first, ranks = run.ranks.first, run.ranks
+    with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
         defaults = {name: known.default for name, known in options_of(type(o)).items()}
-        run.begin(page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+        begin = partial(run.begin, page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+        ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
         if (finished := _finished(run)) is not None:
             return finished
-        if not (run.planned or run.progress.begun()):
-            o.check(dataset)
-            if said:
-                run.log.say(said)
-            if len(dataset.train) < _FEW:
-                run.log.say(_EXPECT)
-            with run.log.parts("reading and planning"):
-                _plan(page, run, dataset, o)
+        cut(run, o)
+        if not (run.planned or ranks.told(run.progress.begun())):
+            if first:
+                _prepare(page, run, dataset, o, said)
+            elif run.dry:
+                raise Planned
+            run.progress.chosen = ranks.told(run.progress.chosen)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
-        if run.folder is not None:
+        if run.folder is not None and first:
             remove_folder(run.folder / _REFIT / "model")  # the run's own has all of it
         return model
+
+
+def _prepare(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> None:
+    """Refuse what does not go with the data, say what is to be said before a run, and plan it."""
+    o.check(dataset)
+    if said:
+        run.log.say(said)
+    if len(dataset.train) < _FEW:
+        run.log.say(_EXPECT)
+    with run.log.parts("reading and planning"):
+        _plan(page, run, dataset, o)
+
+
+def cut(run: Run, o: RunOptions) -> None:
+    """Cut the steps of a run into its shards: those it has, or was asked for, or is a part of, or as many as processes.
+
+    Raises:
+        BadInput: the processes do not divide them.
+    """
+    world = run.ranks.world
+    if run.shards is None:
+        count = int(run.progress.chosen.get(_SHARDS, 0)) or o.shards or world
+        if count % world:
+            problem = f"expected a number of processes that divides the {count} shards of the run, found {world}"
+            raise BadInput("torchrun", problem, remedy=f"start {count} processes, or a divisor of that")
+        run.shards = Shards(count, run.ranks) if count > 1 else None
+    if run.shards is not None and not o.shards:
+        run.progress.chosen = {**run.progress.chosen, _SHARDS: run.shards.count}
 
 
 def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> None:
@@ -167,13 +204,13 @@ def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Data
             _fitted(page, run, dataset, chosen)
         return plan
 
-    if o.budget is not None and not run.progress.chosen:
-        run.progress.chosen = _choice(
-            o, o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds
-        )
+    chosen = run.progress.chosen
+    if o.budget is not None and not set(chosen) - {_SHARDS}:
+        found = _choice(o, o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds)
+        run.progress.chosen = {**chosen, **found}
     plan = plan_of(_as_chosen(o, run))
     run.log.show(plan.table())
-    if o.budget is not None and run.progress.chosen:
+    if o.budget is not None and set(run.progress.chosen) - {_SHARDS}:
         run.log.say(f"budget of {time_of(o.budget)}: {_said(run.progress.chosen)}, about {duration(plan.seconds)}")
     if run.dry:
         raise Planned
@@ -212,7 +249,7 @@ def _as_chosen(o: Given, run: Run) -> Given:
 
 def _said(settings: Mapping[str, Any]) -> str:
     """Settings that are numbers of something."""
-    return ", ".join(f"{value} {name}" for name, value in settings.items())
+    return ", ".join(f"{value} {name}" for name, value in settings.items() if name != _SHARDS)
 
 
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
@@ -240,42 +277,21 @@ def _finished(run: Run) -> Bundle | None:
     except BadInput as error:
         run.log.say(f"making the model again from its stages: {error.where}: {error.problem}")
         return None
-    remove_folder(folder / "tokens")
+    if run.ranks.first:
+        remove_folder(folder / "tokens")
     return model
 
 
 def finish(run: Run, model: AnyModel) -> AnyModel:
     """Keep the trained model in the run's folder, and let the run's own token tables go."""
     run.progress.account()
-    if run.folder is not None:
+    if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / "model")
         with run.log.parts("saving"):
             keep_titles(run.folder, model.memory)
             model.save(run.folder / "model")
+    run.ranks.wait()
+    if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / "tokens")
         run.log.write(parts=run.log.parts.as_json())
     return model
-
-
-def _signature(options: type) -> inspect.Signature:
-    """Of a recipe: its options as keyword-only arguments."""
-    hints, positional = get_type_hints(options), inspect.Parameter.POSITIONAL_OR_KEYWORD
-    defaults = {"out": None} | {name: known.default for name, known in options_of(options).items()}
-    given = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name])
-        for name, default in defaults.items()
-    ]
-    first = inspect.Parameter("dataset", positional, annotation=Dataset)
-    return inspect.Signature([first, *given], return_annotation=Bundle)
-
-
-def _arguments(options: type) -> str:
-    """The section of a docstring on the arguments."""
-    lines = {"dataset": "its training documents and labels; the test split is not read"}
-    lines["out"] = "the run folder, for checkpoints, the log and the model; nothing is written if left out"
-    lines |= {name: known.about for name, known in options_of(options).items()}
-    wrapped = (
-        textwrap.fill(f"{name}: {about}.", 112, initial_indent="    ", subsequent_indent="        ")
-        for name, about in lines.items()
-    )
-    return "Args:\n" + "\n".join(wrapped)

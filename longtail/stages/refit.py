@@ -51,7 +51,7 @@ class Learned(NamedTuple):
 
 def keep_before_refit(run: Run, model: AnyModel) -> None:
     """Keep a model that has not seen the documents held out beside the one that will: ensembles and errors ask it."""
-    if run.folder is not None:
+    if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / _BEFORE)
         model.save(run.folder / _BEFORE)
 

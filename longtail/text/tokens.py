@@ -46,6 +46,10 @@ class PaddedTokens:
     def __len__(self) -> int:
         return int(self.ids.shape[0])
 
+    def rows(self, some: slice) -> PaddedTokens:
+        """Some of the texts, next to each other."""
+        return PaddedTokens(self.ids[some], self.mask[some])
+
     def to(self, device: torch.device) -> PaddedTokens:
         """The same tokens on a device."""
         return PaddedTokens(self.ids.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
@@ -77,6 +81,13 @@ class BagTokens:
 
     def __len__(self) -> int:
         return int(self.offsets.shape[0]) - 1
+
+    def rows(self, some: slice) -> BagTokens:
+        """Some of the bags, next to each other."""
+        first, last, _ = some.indices(len(self))
+        offsets = self.offsets[first : last + 1]
+        of = slice(int(offsets[0]), int(offsets[-1]))
+        return BagTokens(self.ids[of], offsets - offsets[0], self.weights[of])
 
     def to(self, device: torch.device) -> BagTokens:
         """The same bags on a device."""
@@ -119,6 +130,10 @@ class VectorTokens:
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
+
+    def rows(self, some: slice) -> VectorTokens:
+        """Some of the vectors, next to each other."""
+        return VectorTokens(self.values[some])
 
     def to(self, device: torch.device) -> VectorTokens:
         """The same vectors on a device."""

@@ -27,6 +27,17 @@ class NotFinite(LongtailError):
         )
 
 
+def must_be_a_number(terms: Mapping[str, float]) -> None:
+    """Refuse loss terms of which one is no number.
+
+    Raises:
+        NotFinite: with its name.
+    """
+    for name, value in terms.items():
+        if not abs(value) < float("inf"):
+            raise NotFinite("a training step", f"the loss term {name} is {value}")
+
+
 def must_be_finite(place: str, state: Mapping[str, Any]) -> None:
     """Refuse a state dict, or several in one, that has a tensor with a value that is no number.
 

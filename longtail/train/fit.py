@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
-from typing import TypeAlias
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
+from longtail.devices import seed as seed_of
+from longtail.shards.shard import Shards
 from longtail.train.course import Course
-from longtail.train.finite import NotFinite, must_be_finite, not_finite
+from longtail.train.finite import NotFinite, must_be_a_number, must_be_finite, not_finite
 from longtail.train.progress import Progress, Stateful
-
-Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
+from longtail.train.together import Objective, Taken, Together
 
 
 def fit(
@@ -32,75 +34,131 @@ def fit(
     seed: int,
     before_epoch: Callable[[int], None] | None = None,
     others: Mapping[str, Stateful] | None = None,
+    shards: Shards | None = None,
 ) -> None:
     """Train one stage: the sum of the objective's terms is minimised, step by step.
 
-    A stage that the run's folder holds finished is loaded, one that it holds half-done goes on where its checkpoint
-    stands; on a CPU the parameters are then bit-equal to those of a run that was never stopped.
+    A stage that is finished in the run's folder is loaded, one that is half-done goes on at its checkpoint; on a CPU
+    the parameters are then bit-equal to those of a run that was never stopped.
 
     Args:
         objective: gives the loss terms of a batch by name; their weights are in them.
-        batches: makes the batches.
+        batches: of the stage.
         optimizer: of the modules' parameters. This is the only place of the library that calls its step.
         progress: where checkpoints and the log go.
         stage: the name of the stage, unique in its run.
         modules: what is trained, by name; kept when the stage is finished.
         course: how many epochs there are, and the factor of the learning rate at each step.
         seed: every step's random numbers (dropout) come from (seed, stage, epoch, step).
-        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that is about to begin.
+        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that begins.
         others: what else is part of a checkpoint, by name: samplers and miners with a state.
+        shards: that steps are taken in; None takes each as a whole.
 
     Raises:
-        NotFinite: a term is not, and its step is not taken; or what is trained has come to be so, which is looked for
-            at the end of an epoch, and before a checkpoint is written. The last checkpoint stays.
+        NotFinite: a term is not, or what is trained, at the end of an epoch or before a checkpoint; the last one stays.
     """
     state: dict[str, Stateful] = {"optimizer": optimizer, **course.state, **(others or {})}
     progress.claim()
-    position = progress.restore(stage, modules, state)
-    steps = batches.steps()
+    position, steps = progress.restore(stage, modules, state), batches.steps()
     if position.get("done"):
         progress.log.passed(stage, position.get("epoch", course.epochs) * steps)
         return
-    device = next(parameter.device for module in modules.values() for parameter in module.parameters())
+    taker: _Steps = _Alone(modules, optimizer) if shards is None else Together(shards, modules, optimizer)
     epoch, start = position.get("epoch", 0), position.get("step", 0)
     progress.log.start(stage, steps=course.epochs * steps, done=epoch * steps + start)
-    for module in modules.values():
-        module.train()
+    taker.begin()
     try:
         while epoch < course.epochs:
             if start == 0 and before_epoch is not None:
-                before_epoch(epoch)
-            for step, batch in enumerate(batches.epoch(epoch, start), start):
+                with taker.whole():
+                    before_epoch(epoch)
+            for step, parts in enumerate(taker.batches(batches, epoch, start), start):
                 set_learning_rate(optimizer, course.factor(epoch * steps + step, steps))
-                place = f"stage {stage}, epoch {epoch + 1}, step {step + 1}"
-                try:
-                    terms = take_step(objective, batch.to(device), optimizer, seed=_step_seed(seed, stage, epoch, step))
-                except NotFinite as error:
-                    raise NotFinite(place, error.what + _because_of(modules)) from None
-                progress.log.step(terms, len(batch.rows), batches.pool_of(batch))
-                if step + 1 < steps:
-                    progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
+                place = (stage, epoch, step)
+                taken = _taken(taker, objective, parts, place, seed=seed, ask=progress.is_due(), modules=modules)
+                progress.log.step(taken.terms, taken.rows, batches.pool_of(parts[0]))
+                if taken.asked and step + 1 < steps:
+                    with taker.whole(state=True):
+                        progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
             epoch, start = epoch + 1, 0
-            must_be_finite(f"stage {stage}, end of epoch {epoch}", _states(modules))
-            said = course.ended()
-            progress.log.epoch(epoch, course.epochs, epoch * steps, **said)
-            if epoch < course.epochs:
-                progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0})
+            with taker.whole(state=taken.asked):
+                must_be_finite(f"stage {stage}, end of epoch {epoch}", _states(modules))
+                said = course.ended()
+                progress.log.epoch(epoch, course.epochs, epoch * steps, **said)
+                if taken.asked and epoch < course.epochs:
+                    progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0})
     finally:
         progress.log.stop()
+    taker.end()
     progress.finish(stage, modules, epoch)
     _let_go(optimizer)
+
+
+class _Steps(Protocol):
+    """How steps are taken: `_Alone`, or `Together`, which see."""
+
+    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]: ...
+
+    def step(self, objective: Objective, parts: list[Batch], *, seed: int, ask: bool) -> Taken: ...
+
+    def whole(self, *, state: bool = False) -> AbstractContextManager[None]: ...
+
+    def begin(self) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Alone:
+    """Takes each step as a whole."""
+
+    def __init__(self, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> None:
+        self._device = next(parameter.device for module in modules.values() for parameter in module.parameters())
+        self._modules, self._optimizer = modules, optimizer
+
+    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]:
+        return ([batch] for batch in batches.epoch(epoch, start))
+
+    def step(self, objective: Objective, parts: list[Batch], *, seed: int, ask: bool) -> Taken:
+        terms = take_step(objective, parts[0].to(self._device), self._optimizer, seed=seed)
+        return Taken(terms, len(parts[0].rows), ask)
+
+    def whole(self, *, state: bool = False) -> AbstractContextManager[None]:  # noqa: ARG002
+        return nullcontext()
+
+    def begin(self) -> None:
+        for module in self._modules.values():
+            module.train()
+
+    def end(self) -> None:
+        pass
+
+
+def _taken(
+    taker: _Steps,
+    objective: Objective,
+    parts: list[Batch],
+    place: tuple[str, int, int],
+    *,
+    seed: int,
+    ask: bool,
+    modules: Mapping[str, nn.Module],
+) -> Taken:
+    """The step of a stage and an epoch; an error says where it was, and what was spoilt before."""
+    stage, epoch, step = place
+    try:
+        return taker.step(objective, parts, seed=_step_seed(seed, stage, epoch, step), ask=ask)
+    except NotFinite as error:
+        said = error.what + _because_of(modules)
+        raise NotFinite(f"stage {stage}, epoch {epoch + 1}, step {step + 1}", said) from None
 
 
 def take_step(objective: Objective, batch: Batch, optimizer: torch.optim.Optimizer, *, seed: int) -> dict[str, float]:
     """One step: terms, their check, gradients, update. Returns the values of the terms."""
     with torch.random.fork_rng(devices=[batch.rows.device] if batch.rows.is_cuda else []):
-        torch.manual_seed(seed)
+        seed_of(batch.rows.device, seed)
         terms = objective(batch)
         values = {name: float(term.detach()) for name, term in terms.items()}
-        for name, value in values.items():
-            if not abs(value) < float("inf"):
-                raise NotFinite("a training step", f"the loss term {name} is {value}")
+        must_be_a_number(values)
         optimizer.zero_grad(set_to_none=True)
         torch.stack(list(terms.values())).sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from longtail.modules.table import Table
+from longtail.shards.shard import Part, here
 from longtail.text.tokens import Tokens
 
 
@@ -25,12 +28,28 @@ def encode_cached(encoder: nn.Module, chunks: Iterable[Tokens]) -> Tensor:
         chunks: the texts, C at a time.
 
     Returns:
-        (sum of all C, D).
+        (sum of all C, D). In the steps of shards, the vectors of a part of the chunks: each shard encodes its own.
+        Where these read tables, whose rows others own, they are encoded together, and nothing is encoded again.
     """
+    shard = here()
+    if shard is not None:
+        chunks = [*_part(shard.part, [*chunks])]
+        if any(isinstance(part, Table) and part.rows_here is not None for part in encoder.modules()):
+            return _encode(None, encoder, chunks[0].followed_by(*chunks[1:]))
     device = next(encoder.parameters())  # says whose random numbers are to be the same
     return torch.cat([checkpoint(_encode, device, encoder, tokens, use_reentrant=False) for tokens in chunks])
 
 
-def _encode(_device: Tensor, encoder: nn.Module, tokens: Tokens) -> Tensor:
+def _part(part: Part, chunks: Sequence[Tokens]) -> Iterator[Tokens]:
+    """The chunks of a part of all texts, of which there is always one."""
+    ends = list(accumulate(map(len, chunks), initial=0))
+    own = part.of(ends[-1])
+    for chunk, start in zip(chunks, ends, strict=False):
+        some = slice(max(0, own.start - start), max(0, min(len(chunk), own.stop - start)))
+        if some.start < some.stop or (start == 0 and own.start == own.stop):
+            yield chunk.rows(some)
+
+
+def _encode(_device: Tensor | None, encoder: nn.Module, tokens: Tokens) -> Tensor:
     vectors: Tensor = encoder(tokens)
     return vectors

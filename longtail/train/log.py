@@ -20,6 +20,7 @@ from longtail.units import printable
 _OF_LOG = "it says how a stage went, and nothing is trained or ranked by it"
 _LINES = 30  # of a stage, on what is no terminal
 LOG = "metrics.jsonl"  # in a run folder
+WITHIN = "LONGTAIL_WITHIN"  # an environment variable: of runs that another command asks for, which says what comes next
 
 
 class Listener(Protocol):

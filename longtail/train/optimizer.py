@@ -11,9 +11,13 @@ from threading import Barrier, BrokenBarrierError
 from typing import Any, TypeVar
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 _ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
+_LANES = (
+    16  # numbers that a CPU updates at once; those left over differ in the last bit, and rows must not by their place
+)
 Part = TypeVar("Part")
 
 
@@ -115,12 +119,18 @@ def _update_rows(
     some = _ROWS_AT_ONCE if table.device.type == "cpu" else len(table)
     parts = zip(torch.split(gradient.indices()[0], some), torch.split(gradient.values(), some), strict=True)
 
+    width = table.shape[1]
+    spare = -width % _LANES
+
     @torch.no_grad()
     def update(part: tuple[Tensor, Tensor]) -> None:
         ids, values = part
         parameter, *moments = (tensor.index_select(0, ids) for tensor in (table, first, second))
         if second.shape == table.shape:
+            if spare:
+                values, parameter, *moments = (F.pad(rows, (0, spare)) for rows in (values, parameter, *moments))
             _update([(parameter, values.contiguous(), *moments, step)], group)
+            parameter, *moments = (rows[:, :width] for rows in (parameter, *moments))
         else:
             _update_row_wise(parameter, values, moments[0], moments[1], float(step), group)
         for tensor, updated in zip((table, first, second), (parameter, *moments), strict=True):

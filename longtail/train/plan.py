@@ -24,7 +24,8 @@ from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.search.exact import Exact
 from longtail.text.tokens import PaddedTokens
-from longtail.train.fit import Objective, seconds_a_step
+from longtail.train.fit import seconds_a_step
+from longtail.train.together import Objective
 from longtail.units import duration
 
 SAMPLE = 512  # texts, queries and vectors that a plan measures with

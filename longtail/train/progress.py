@@ -74,6 +74,7 @@ class Progress:
         folder: of the run; None keeps everything in memory only.
         log: its running means are part of a checkpoint.
         interval: seconds between checkpoints.
+        writes: whether this is the process that writes; others of the same run read only.
 
     Attributes:
         chosen: what was chosen for the run beyond what was asked for, by argument; ``run.json`` has it beside that.
@@ -82,11 +83,11 @@ class Progress:
         BadInput: the interval is none.
     """
 
-    def __init__(self, folder: Path | None, log: Log, interval: float = 120.0) -> None:
+    def __init__(self, folder: Path | None, log: Log, interval: float = 120.0, *, writes: bool = True) -> None:
         if interval not in NATURAL:
             problem = f"expected {NATURAL}, found {interval:g}"
             raise BadInput("checkpoint_every", problem, remedy="it is: seconds between checkpoints")
-        self.folder, self.log, self._interval = folder, log, interval
+        self.folder, self.log, self._interval, self._writes = folder, log, interval, writes
         self._last = time.monotonic()
         self._meter: Meter | None = None
         self._settings: Mapping[str, Any] | None = None  # what `claim` is to write
@@ -109,14 +110,17 @@ class Progress:
         if self.folder is None:
             return
         path = self.folder / "run.json"
-        self._meter = Meter(self.folder / "cost.json")
+        if self._writes:
+            self._meter = Meter(self.folder / "cost.json")
         if not path.exists():
-            must_be_free(self.folder, besides=_UNCLAIMED)
-            self._settings = settings
+            if self._writes:
+                must_be_free(self.folder, besides=_UNCLAIMED)
+                self._settings = settings
             return
-        remove_partial(self.folder)
-        for left in self.folder.glob("stages/.tmp??????"):  # by safetensors, in killed runs of earlier versions
-            left.unlink()
+        if self._writes:
+            remove_partial(self.folder)
+            for left in self.folder.glob("stages/.tmp??????"):  # by safetensors, in killed runs of earlier versions
+                left.unlink()
         found, wanted = settings_of(self.folder), json.loads(json.dumps(settings))
         found["arguments"] = {**json.loads(json.dumps(defaults)), **found["arguments"]}
         for part in _ASKED:
@@ -146,7 +150,7 @@ class Progress:
         """Keep what a run found out, which decides nothing of what it is asked again, in ``run.json``."""
         if self._settings is not None:
             self._settings = {**self._settings, **found}
-        elif self.folder is not None:
+        elif self.folder is not None and self._writes:
             path = self.folder / "run.json"
             write_json(path, read_json(path, remedy="train the run again") | found)
 
@@ -170,7 +174,8 @@ class Progress:
         """
         finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
         if finished is not None and checkpoint is not None and finished.exists():
-            checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
+            if self._writes:
+                checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
             with _state_in(finished) as saved:
                 for name, module in modules.items():
                     load_module_state(module, saved[name])
@@ -184,16 +189,20 @@ class Progress:
                 return dict(saved["position"])
         return {}
 
+    def is_due(self) -> bool:
+        """Whether the last checkpoint is old enough for another one."""
+        return self.folder is not None and time.monotonic() - self._last >= self._interval
+
     def checkpoint(
         self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
     ) -> None:
-        """Write a checkpoint if the last one is old enough.
+        """Write a checkpoint.
 
         Raises:
             NotFinite: what it would hold is not; the last one stays.
         """
         path = self._path(stage, ".checkpoint")
-        if path is None or time.monotonic() - self._last < self._interval:
+        if path is None or not self._writes:
             return
         parts = {name: part.state_dict() for name, part in {**modules, **others, "log": self.log}.items()}
         must_be_finite(f"stage {stage}, epoch {position['epoch'] + 1}, after step {position['step']}", parts)
@@ -209,7 +218,7 @@ class Progress:
     def finish(self, stage: str, modules: Mapping[str, nn.Module], epochs: int) -> None:
         """Keep the result of a stage that took so many epochs, and let its checkpoint go."""
         path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if path is not None and checkpoint is not None:
+        if path is not None and checkpoint is not None and self._writes:
             states = {name: module.state_dict() for name, module in modules.items()}
             save_state(path, {**states, "position": {"epoch": epochs}})
             remove_file(checkpoint)

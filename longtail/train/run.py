@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,21 +15,26 @@ import torch
 from torch import nn
 
 import longtail
-from longtail.batches.clusters import balanced_clusters, cuts
+from longtail.batches.clusters import balanced_clusters
 from longtail.batches.loader import Loader
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.devices import choose_device
-from longtail.modules.encoders.base import Encoder, embed
-from longtail.search.cells import near, products
+from longtail.modules.encoders.base import Encoder
+from longtail.ranks import ranks
+from longtail.search.cells import products
+from longtail.shards.shard import Shards
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
 from longtail.train.course import Score, course_of
 from longtail.train.finite import must_be_finite
-from longtail.train.fit import Objective, fit
+from longtail.train.fit import fit
 from longtail.train.log import LOG, Log
-from longtail.train.plan import SAMPLE, Plan, Reckoning, timed
+from longtail.train.plan import Plan, Reckoning
 from longtail.train.progress import Progress, Stateful
+from longtail.train.rates import seconds_a_text, seconds_of_clusters
+from longtail.train.spread import by_first, encoded, nearest, note_ranks
+from longtail.train.together import Objective
 
 Result = TypeVar("Result")
 
@@ -36,8 +42,8 @@ Result = TypeVar("Result")
 class Run:
     """Where and how a recipe works: folder, log, device, seed, threads and cache.
 
-    A recipe is resumed by calling it again with the same arguments and the same folder: each of its stages finds its
-    result, or its checkpoint, or nothing (`longtail.train.progress.Progress`).
+    A recipe is resumed by calling it again with the same arguments and folder: each of its stages finds its result, or
+    its checkpoint, or nothing (`longtail.train.progress.Progress`).
 
     While ``plan`` is given, the run only says what it would do: `train` measures a few steps that change nothing, and
     `embed`, `search` and `clusters` return arrays of the right shape without an answer in them.
@@ -55,6 +61,8 @@ class Run:
         recipe: its name, once it has begun.
         seed: of all random numbers, from the recipe's options.
         device: where it trains, from the recipe's options.
+        ranks: the processes that train it.
+        shards: that its steps are taken in, once it has begun; None for one.
         plan: what it would do, while its page is run for that.
         since: when it was made, of `time.monotonic`.
     """
@@ -69,9 +77,11 @@ class Run:
         cache: Path | None = None,
         threads: int | None = None,
     ) -> None:
-        self.folder, self.dry, self._cache = folder, dry, cache
-        self.log = log or Log(None if folder is None or dry else folder / LOG)
-        self.progress = Progress(None if dry else folder, self.log, interval)
+        self.folder, self.dry, self._cache, self.ranks = folder, dry, cache, ranks()
+        path = None if folder is None or dry else folder / LOG
+        self.log = log or Log(path) if self.ranks.first else Log()
+        self.progress = Progress(None if dry else folder, self.log, interval, writes=self.ranks.first)
+        self.shards: Shards | None = None
         self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
         self.plan: Plan | None = None
         self.interval, self.planned, self.since = interval, False, time.monotonic()
@@ -138,11 +148,11 @@ class Run:
             self.plan = None
 
     def within(self, name: str) -> Run:
-        """A run in a folder of this run's; its plan is a part of this one's."""
+        """A run in a folder of this run's; its plan is a part of this one's, and its shards are the same."""
         folder = None if self.folder is None else self.folder / name
         log = self.log.within(None if folder is None or self.dry else folder / LOG, name)
         run = Run(folder, log, interval=self.interval, dry=self.dry, cache=self.cache)
-        run.plan, run.planned, run._within = self.plan, True, f"{self._within}{name} "
+        run.plan, run.planned, run.shards, run._within = self.plan, True, self.shards, f"{self._within}{name} "
         return run
 
     def once(self, name: str, make: Callable[[], Result]) -> Result:
@@ -180,7 +190,7 @@ class Run:
             warmup: steps over which the learning rates rise, an epoch if left out; they fall to 0 after that.
             schedule: how they fall, a key of `longtail.train.course.SCHEDULES`.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
-            score: what a stage that may end by itself is to raise, on documents held out.
+            score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
 
@@ -201,7 +211,9 @@ class Run:
                     seed=self.seed,
                     before_epoch=before_epoch,
                     others=others,
+                    shards=self.shards,
                 )
+            note_ranks(self.log, self.ranks)
             return
         self.plan.stage(
             self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
@@ -221,7 +233,7 @@ class Run:
         """
         if self.plan is None:
             with self.log.parts(what):
-                vectors = embed(encoder, table, device=self.device)
+                vectors = encoded(self.shards, encoder, table, self.device)
             must_be_finite("encoding texts", {"a vector": torch.from_numpy(vectors)})
             return vectors
         self.plan.add(what, len(table) * self._seconds_a_text(encoder, table, what))
@@ -229,12 +241,7 @@ class Run:
 
     def _seconds_a_text(self, encoder: Encoder, table: Ragged, what: str = "encoding texts") -> float:
         assert self.plan is not None
-        some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), SAMPLE)).astype(np.int64))
-        count = max(1, len(some))
-        return self.plan.rate(
-            (self._within, what, type(encoder), encoder.width),
-            lambda: timed(lambda: embed(encoder, some, device=self.device)) / count,
-        )
+        return seconds_a_text(self.plan, encoder, table, (self._within, what), self.device)
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k labels with the largest inner product with each query; most of them, where exact search takes long.
@@ -249,9 +256,9 @@ class Run:
             exclude: (Q, L) pairs that are not found.
         """
         if self.plan is None:
-            draws = np.random.default_rng([self.seed, 0, 0, 0, 7])
+            seed = [self.seed, 0, 0, 0, 7]
             with self.log.parts(what):
-                top, looked = near(labels, queries, k, device=self.device, generator=draws, exclude=exclude)
+                top, looked = nearest(self.shards, labels, queries, k, device=self.device, seed=seed, exclude=exclude)
             if looked is not None:
                 self.log.note(search=what, **looked._asdict())
                 self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
@@ -289,18 +296,11 @@ class Run:
             generator: draws the first centres.
         """
         if self.plan is None:
+            cluster = partial(balanced_clusters, vectors, size, generator=generator, device=self.device)
             with self.log.parts(what):
-                return balanced_clusters(vectors, size, generator=generator, device=self.device)
-        n, width = len(vectors), int(vectors.shape[1])
-        sample = min(n, 4 * SAMPLE)
-
-        def measure() -> float:
-            draws = np.random.default_rng(0)
-            some = draws.standard_normal((sample, width), np.float32)
-            taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=self.device))
-            return taken / max(1.0, sample * cuts(sample, size))
-
-        self.plan.add(what, n * cuts(n, size) * self.plan.rate(("clusters", width, size, sample), measure))
+                return by_first(self.ranks, cluster)
+        n = len(vectors)
+        self.plan.add(what, seconds_of_clusters(self.plan, n, int(vectors.shape[1]), size, self.device))
         return np.arange(n) // size
 
     def reckoning(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Reckoning:

@@ -1,9 +1,10 @@
-"""Batches made ahead: what they hold, and that neither workers, resuming nor ranks change them."""
+"""Batches made ahead: what they hold, and that neither workers, resuming nor shards change them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,12 +12,15 @@ import torch
 from torch import Tensor
 
 from longtail.batches.batch import Batch
+from longtail.batches.links import LinkedNodes
 from longtail.batches.loader import Loader
+from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import ByLabel, Clustered, Draw, Sampler, Shuffled
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
+from longtail.shards.shard import Part
 from longtail.text.tokens import VectorTokens
 from longtail.topk import IntArray
 
@@ -42,7 +46,7 @@ def random_split(seed: int = 0) -> Split:
     return split_of(csr(*at, (N, L), targets[at]), csr(*np.nonzero(filtered), (N, L)))
 
 
-def loader(split: Split, sampler: Sampler, pool: Pool | None = None, **options: int) -> Loader:
+def loader(split: Split, sampler: Sampler, pool: Pool | None = None, **options: Any) -> Loader:
     pool = Pool(split.targets, positives=1, random=5) if pool is None else pool
     return Loader(split, sampler, pool, numbers, numbers, seed=3, **options)
 
@@ -184,17 +188,45 @@ def test_pools_change_with_seed_epoch_and_step() -> None:
     assert len(set(made)) == len(made) == 12
 
 
-@pytest.mark.parametrize("world", [1, 2, 3, 20])
-def test_ranks_share_an_epoch_without_overlap(world: int) -> None:
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_parts_of_a_batch_are_the_whole_cut_up(count: int) -> None:
+    """Whatever is drawn is that of the whole batch; documents, and labels and nodes to be encoded, are shared out."""
     split = random_split()
-    ranks = [loader(split, Shuffled(N, 4, seed=0), rank=rank, world=world) for rank in range(world)]
-    made = [list(rank.epoch(1)) for rank in ranks]
-    assert [len(batches) for batches in made] == [rank.steps() for rank in ranks]
-    assert max(map(len, made)) - min(map(len, made)) <= 1
-    assert sorted(row for batches in made for batch in batches for row in batch.rows.tolist()) == list(range(N))
-    alone = [batch.rows.tolist() for batch in loader(split, Shuffled(N, 4, seed=0)).epoch(1)]
-    for i, rows in enumerate(alone):
-        assert made[i % world][i // world].rows.tolist() == rows
+    rng = np.random.default_rng(4)
+    edges = {
+        side: csr(*np.nonzero(rng.random((n, 17)) < 0.2), (n, 17)) for side, n in (("documents", N), ("labels", L))
+    }
+    whole = loader(
+        split,
+        Shuffled(N, 16, seed=0),
+        graphs={"topic": Neighbours(edges, edges, numbers, share=0.7)},
+        links=LinkedNodes(edges["documents"], 2, numbers),
+    )
+    parts = [list(whole.part_of(Part(index, count)).epoch(1, start=1)) for index in range(count)]
+    for batch, *some in zip(whole.epoch(1, start=1), *parts, strict=True):
+        for name in ("rows", "targets", "mask"):
+            assert torch.equal(torch.cat([getattr(part, name) for part in some]), getattr(batch, name)), name
+        assert all(torch.equal(part.label_ids, batch.label_ids) for part in some)
+        for of in (
+            lambda b: b.documents,
+            lambda b: b.labels,
+            lambda b: b.links.nodes,
+            lambda b: b.graphs["topic"].nodes,
+        ):
+            assert torch.equal(torch.cat([values(of(part)) for part in some]), values(of(batch)))
+        assert torch.equal(torch.cat([part.links.places for part in some]), batch.links.places)
+        for side, linked in batch.graphs["topic"].sides.items():
+            starts = np.cumsum([0, *(len(part.rows) for part in some)]) if side == "documents" else [0] * count
+            cut = [part.graphs["topic"].sides[side] for part in some]
+            assert (
+                torch.cat([one.at + start for one, start in zip(cut, starts, strict=False)]).tolist()
+                == linked.at.tolist()
+            )
+            assert torch.equal(torch.cat([one.targets for one in cut]), linked.targets)
+            # a term is a mean over those who draw, times their share, times the share of the documents that are here
+            weights = [one.share * len(part.rows) / len(batch.rows) for one, part in zip(cut, some, strict=True)]
+            for one, weight in zip(cut, weights, strict=True):
+                assert weight == pytest.approx(linked.share * len(one.at) / len(linked.at))
 
 
 def test_a_worker_that_fails_fails_the_epoch() -> None:

@@ -119,6 +119,21 @@ def test_import_makes_a_folder_that_can_be_read(run: Run, tmp_path: Path) -> Non
     np.testing.assert_array_equal(dataset.test.targets.toarray(), [[0, 1]])
 
 
+def test_labels_that_differ_in_case_only_are_named_and_merged(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("title,labels\nred apple,Fruit;red\npear,fruit;FRUIT\ncherry,red;Fruit;fruit\n")
+    asked = ("import", tmp_path / "t.csv", "--separator", ";", "--out")
+    said = "2 labels differ from another in case only, as 'Fruit' and 'fruit'; documents of the one count as wrong"
+    assert said in run(*asked, tmp_path / "out").stderr
+    assert said in run("check", tmp_path / "out").stdout
+    merged = run(*asked, tmp_path / "merged", "--merge-case")
+    assert "in case only" not in merged.output + run("check", tmp_path / "merged").output
+    dataset = Dataset.read(tmp_path / "merged")
+    assert list(dataset.labels.fields["title"]) == ["Fruit", "red"]
+    np.testing.assert_array_equal(dataset.train.targets.toarray(), [[1, 1], [1, 0], [1, 1]])
+    with_file = run(*asked, tmp_path / "more", "--merge-case", "--labels", tmp_path / "t.csv")
+    assert "merge_case: expected labels that documents name, found a file of them" in failure(with_file)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

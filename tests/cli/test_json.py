@@ -13,6 +13,7 @@ VERBS = {
     "data check": ("{data}",),
     "data describe": ("{data}",),
     "list": ("losses",),
+    "plan depsl": ("--documents", "1e6", "--labels", "1e5"),
     "evaluate": ("{run}", "--data", "{data}"),
     "errors": ("{run}", "--data", "{data}", "--out", "{out}"),
 }

@@ -91,7 +91,7 @@ def test_a_stopped_and_killed_job_goes_on_and_no_row_comes_twice(
     ("arguments", "message"),
     [
         (("--input", "{in}", "--output", "{new}", "--text", "words"), 'there is no column "words", the columns are:'),
-        (("--input", "{in}", "--output", "{new}", "--table"), "table: is of lines, and the output is a folder"),
+        (("--input", "{in}", "--output", "{new}", "--table"), "table: has no meaning for the output"),
         (("--input", "{part}", "--output", "{new}.jsonl"), "expected lines, found Parquet, whose results go into a"),
         (("--input", "{part}"), "expected lines, found Parquet"),
         (("--text", "words"), "output: expected a folder, as text is of Parquet, found none; name a folder"),

@@ -142,6 +142,48 @@ def test_predict_reads_a_table_by_its_columns(trained, longtail, tmp_path):
     assert 'there is no column "title", the columns are: sku, name; name the column of the text with --text' in errors
 
 
+def test_a_table_keeps_its_columns_and_has_the_labels_behind_them(trained, longtail, tmp_path):
+    titles = ["=1+1, of sheets", "plain", 'with "quotes"']
+    path, out = tmp_path / "new.csv", tmp_path / "tagged.tsv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["sku", "name", "labels"], *([i, title, "a;b"] for i, title in enumerate(titles))])
+    asked = ("predict", trained[0], "--input", path, "--text", "name", "--output", out, "--batch", 2)
+    status, _, errors = longtail(*asked)
+    assert (status, out.exists()) == (1, False)
+    assert 'found "labels"; give a prefix for those that are added' in errors
+    status, _, errors = longtail(*asked, "--k", 2, "--prefix", "found_", "--label-texts")
+    assert status == 0, errors
+    with out.open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file, delimiter="\t")
+    assert header == ["sku", "name", "labels", "found_labels", "found_label_texts", "found_scores"]
+    assert [row[:3] for row in rows] == [[str(i), title, "a;b"] for i, title in enumerate(titles)]
+    expected = load(trained[0]).predict(titles, k=2)
+    assert [json.loads(row[3]) for row in rows] == expected.uids.tolist()
+    assert [json.loads(row[4]) for row in rows] == [[label.text for label in labels] for labels in expected]
+    np.testing.assert_allclose([json.loads(row[5]) for row in rows], expected.scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("table", "arguments", "message"),
+    [
+        ("title\na\n", "--uids", "longtail: --uids: has no meaning for the output"),
+        ("title\na\n", "--skip-null", "longtail: --skip-null: has no meaning for the output"),
+        ("name\na\n", "", 'there is no column "title", the columns are: name'),
+        ("title\n", "", "holds no record, expected at least 1"),
+        ("title,x\na,1\nb\x00,2\n", "", "new.csv, line 3: expected text that UTF-8 can hold, without NUL"),
+        ("title,x,x\na,1,2\n", "", "new.csv, line 1: expected each column once, found 'x' twice"),
+    ],
+)
+def test_a_table_that_cannot_be_kept_is_one_line(trained, longtail, tmp_path, table, arguments, message):
+    (tmp_path / "new.csv").write_text(table)
+    asked = ("--input", tmp_path / "new.csv", "--output", tmp_path / "out.csv", *arguments.split())
+    status, _, errors = longtail("predict", trained[0], *asked)
+    assert status == 1
+    assert message in errors
+    assert len(errors.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["new.csv"]
+
+
 def test_an_array_of_uids_goes_with_that_of_ids(trained, longtail, tmp_path):
     titles = [load(trained[0]).labels.fields["title"][i] for i in range(2)]
     (tmp_path / "lines.txt").write_text("".join(f"{title}\n" for title in titles))
@@ -198,7 +240,7 @@ def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
         (["predict", "{run}", "--input", "{data}/nothing"], "no such file"),
         (
             ["predict", "{run}", "--input", "{data}/lbl.json.gz", "--output", "{new}.csv"],
-            "expected a .jsonl or .npz file",
+            "expected one .csv or .tsv table, as the output is one",
         ),
         (["predict", "{run}", "--input", "{bad}"], "line 2: expected a JSON object"),
         (["predict", "{run}", "--input", "{number}"], "line 1: expected strings for title and content, found a number"),

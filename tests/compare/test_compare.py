@@ -218,7 +218,7 @@ def test_a_method_that_fails_is_reported_and_the_others_go_on(compared, folder, 
     assert list(results["failed"]["bad"]) == ["0"]
     assert "expected one of none, gandalf, " in results["failed"]["bad"]["0"]
     assert (
-        "bad, seed 0, failed: augment: expected one of none, gandalf" in (tmp_path / "out" / "results.md").read_text()
+        "bad, seed 0, failed: --augment: expected one of none, gandalf" in (tmp_path / "out" / "results.md").read_text()
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from longtail import Dataset, recipes
 from longtail.model import LabelSet, load
 from longtail.model.label_set import NewLabel
 
@@ -99,6 +100,7 @@ def test_labels_are_ranked_as_one_types_and_explained(browser, address, words):
     first.focus()
     page.keyboard.press("Enter")
     page.get_by_text("Identifier: ").wait_for()
+    assert page.get_by_label("Longer text").is_hidden()  # which the model does not read
     assert page.locator(".why .word").count() == 2
     assert 1 <= page.locator(".why .scored li").count() <= 5  # documents that are remembered with the label
     assert first.get_attribute("aria-expanded") == "true"
@@ -106,6 +108,28 @@ def test_labels_are_ranked_as_one_types_and_explained(browser, address, words):
     assert page.locator(".why").count() == 0
     page.locator("#text").fill("")
     results.first.wait_for(state="detached")
+    assert problems == []
+    page.close()
+
+
+def test_a_model_of_two_fields_is_given_both(browser, start_server, tmp_path):
+    documents = [{"title": "red", "content": "warm colour"}, {"title": "blue", "content": "cold colour"}] * 4
+    dataset = Dataset.from_texts(documents, [[0], [1]] * 4, ["fire", "sea"])
+    recipes.dpr(dataset, out=tmp_path / "run", fields=("title", "content"), epochs=1, width=8, device="cpu")
+    server = start_server(tmp_path / "run")
+    server.wait_until_ready()
+    page, problems = opened(browser, f"http://127.0.0.1:{server.port}/")
+    page.get_by_label("Longer text").fill("cold")
+    with page.expect_request("**/v1/predict") as asked:
+        page.locator("#text").fill("blue")
+    assert asked.value.post_data_json["texts"] == [{"title": "blue", "content": "cold"}]
+    page.locator("#results > li").nth(1).wait_for()
+    page.locator("#token").fill("let me")
+    page.locator("#results button[name=right]").first.click()
+    page.locator("#results [aria-pressed=true]").wait_for()
+    page.locator("#kept summary").click()
+    page.locator("#corrections li").first.wait_for()
+    page.locator("#results [aria-pressed=true]").wait_for()
     assert problems == []
     page.close()
 

@@ -98,6 +98,7 @@ def test_what_was_acknowledged_survives_50_kills(run, start_server):
 def test_several_processes_agree_and_stop_gracefully(run, start_server):
     server = start_server(run, "--workers", 2)
     server.wait_until_ready()
+    assert sum("labels can be changed and corrected, with the token" in line["event"] for line in server.lines) == 1
     for i in range(5):
         assert server.ask("POST", "/v1/labels", {"uid": f"n{i}", "text": f"text {i}"})[0] == 201
         for _ in range(6):  # whichever process answers

@@ -16,6 +16,10 @@ import pytest
 from broken import flipped
 from waiting import until
 
+from longtail.serve import start
+from longtail.serve.access import TOKEN
+from longtail.serve.service import Settings
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
@@ -35,6 +39,18 @@ def test_a_model_that_cannot_be_opened_is_refused_in_one_line(run, workers):
     assert len(lines) == 1, lines
     assert lines[0].startswith("longtail: ")
     assert table.name in lines[0]
+
+
+@pytest.mark.parametrize(("token", "said"), [("", "labels cannot be changed"), ("let me", "labels can be changed")])
+def test_a_server_says_whether_labels_can_be_changed(monkeypatch, caplog, token, said):
+    monkeypatch.setenv(TOKEN, token)
+    monkeypatch.setattr(start, "application", lambda _: None)
+    monkeypatch.setattr(start.uvicorn.Server, "run", lambda _: None)
+    monkeypatch.setattr(start, "_end_well", lambda _: None)
+    monkeypatch.setattr(start, "log_as_json", lambda _: None)
+    with caplog.at_level("INFO", "longtail.serve"):
+        start.serve(Settings(Path()), host="127.0.0.1", port=0, workers=1, level="info")
+    assert [record.message[: len(said)] for record in caplog.records] == [said]
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -103,6 +103,18 @@ def test_the_walk_and_the_sides_are_as_asked() -> None:
     assert walked.pools["one"].counts()["documents"] == 5  # 1 - 2 - 3 - 3: document 1 finds node 3
 
 
+@pytest.mark.parametrize("sides", [("documents", "labels"), ("labels", "documents")])
+def test_a_pruning_encodes_in_one_order(sides: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several processes encode together: each must come to the same texts, whatever the order of a set is there."""
+    text, terms = terms_of(dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS)), graph_sides=sides, prune=True)
+    pool, encoded = terms.pools["one"], []
+    monkeypatch.setattr(pool, "edges", {side: pool.edges[side] for side in sides})
+    embed = Text.embed
+    monkeypatch.setattr(Text, "embed", lambda self, table: (encoded.append(len(table)), embed(self, table))[1])
+    terms.before_epoch(2)
+    assert encoded == [len(text.documents), len(text.labels), len(NODES)]
+
+
 def test_nodes_of_too_few_training_documents_are_left_out() -> None:
     """Node 2 has two documents, nodes 0 and 3 one each; labels count where there are no documents."""
     data = dataset(one=Graph(NODES, OF_DOCUMENTS, OF_LABELS), two=Graph(NODES, None, csr_of_lists([[0, 2], [2]], 4)))

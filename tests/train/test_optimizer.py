@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from longtail.modules.table import Table
 from longtail.train import optimizer as optimizer_module
 from longtail.train.optimizer import AdamW
 
@@ -265,3 +266,19 @@ def test_a_thread_that_cannot_be_started_is_an_error_and_no_wait():
     """The process ends: those that did start do not wait for it."""
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, check=True, timeout=60)
     assert (done.stdout, done.stderr) == ("can't start new thread\n", "")
+
+
+@pytest.mark.parametrize("width", [16, 17, 257])
+def test_what_becomes_of_a_row_does_not_depend_on_the_rows_beside_it(width: int) -> None:
+    """Bit by bit: rows of a table that is cut between processes have others beside them than those of a whole one."""
+    start, gradient = torch.randn(2, 40, width, generator=torch.Generator().manual_seed(0))
+
+    def updated(rows: Tensor) -> Tensor:
+        table = Table(start.clone())
+        (table.rows(rows) * gradient[rows]).sum().backward()
+        AdamW([table.weight], 0.1, weight_decay=0.1).step()
+        return table.weight.detach()
+
+    every = updated(torch.arange(40))
+    for rows in (torch.tensor([7]), torch.tensor([1, 7, 8]), torch.arange(3, 40, 4)):
+        assert torch.equal(updated(rows)[rows], every[rows])

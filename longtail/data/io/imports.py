@@ -43,6 +43,7 @@ def import_tables(
     columns: Columns = Columns(),
     separator: str | None = None,
     match: Match | None = None,
+    merge_case: bool = False,
     encoding: str = "utf-8",
     name: str = "imported",
 ) -> Dataset:
@@ -59,17 +60,21 @@ def import_tables(
         separator: of the labels in a cell.
         match: what the entries are in the label file: uids, titles or row numbers from 0. By default uids where
             it has any, and otherwise titles.
+        merge_case: entries that differ in case only are one label, as the first of them is written.
         encoding: of the text files.
         name: of the data set.
 
     Raises:
-        BadInput: a table is malformed, or an entry is not in the label file.
+        BadInput: a table is malformed, an entry is not in the label file, or labels of one are to be merged.
         MissingExtra: a file is Parquet and pyarrow is not installed.
     """
     found: dict[str, int] = {}  # the labels, where no file names them
     known = None
-    lookup: Lookup = partial(_numbered, found)
+    lookup: Lookup = partial(_numbered, found, {} if merge_case else None)
     if labels is not None:
+        if merge_case:
+            problem = "expected labels that documents name, found a file of them"
+            raise BadInput("merge_case", problem, remedy="merge them there")
         known = _labels(labels, columns, encoding)
         lookup = _lookup(known, labels, match)
 
@@ -133,8 +138,10 @@ def _labels(path: Path, columns: Columns, encoding: str) -> Texts:
     return Texts(Strings.of([""] * len(titles)), {"title": titles})
 
 
-def _numbered(found: dict[str, int], entry: str) -> int:
-    """The number of an entry that is a label's text; a new one becomes a label."""
+def _numbered(found: dict[str, int], spellings: dict[str, str] | None, entry: str) -> int:
+    """The number of an entry that is a label's text, or another spelling of one; a new one becomes a label."""
+    if spellings is not None:
+        entry = spellings.setdefault(entry.casefold(), entry)
     if entry not in found and not storable(entry):
         raise _Wrong(f"{STORABLE}, found {excerpt(entry)}", MEND_TEXT)
     return found.setdefault(entry, len(found))

@@ -59,6 +59,9 @@ def _csv(path: Path, encoding: str, delimiter: str) -> Iterator[Record]:
         header = next(reader, None)
         if header is None:
             raise BadInput(path, "the file is empty, expected a header", remedy="name the columns in the first line")
+        if twice := [name for i, name in enumerate(header) if name and name in header[:i]]:
+            problem = f"expected each column once, found {excerpt(twice[0])} twice"
+            raise BadInput(path, problem, line=reader.line_num, remedy="rename one of them")
         for cells in reader:
             if len(cells) == len(header):
                 yield reader.line_num, dict(zip(header, cells, strict=True))

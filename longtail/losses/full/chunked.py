@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,15 +22,9 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
 from longtail.losses.full.labels import Encoded, LabelTable
+from longtail.losses.full.parts import Part, Update
 from longtail.losses.full.targets import SparseTargets
 from longtail.losses.pairs import Pairs
-
-Update: TypeAlias = Callable[[slice, Tensor, Tensor, Tensor], None]
-"""Labels, their vectors (C, D) as they were used, slopes (C, B), documents (B, D): step the table at those labels.
-
-The gradient of the labels' vectors is ``slopes @ documents``. The vectors are those of the table itself, or a wide copy
-of narrower ones; nothing reads them afterwards. See `longtail.train.in_backward`.
-"""
 
 _SCORES = {"cpu": 2**21}  # scores of a chunk: few enough to stay in the cache, enough for two threads to be worth it
 _SCORES_ELSEWHERE = 2**27
@@ -67,19 +61,19 @@ def binary_cross_entropy(
 
     Jain et al., 2023 (Renee), section 3: no (B, L) gradient, and a value that is skipped or sampled.
     """
-    x, table = _widened(x, table, temperature)
+    part = Part.of(*_widened(x, table, temperature), targets, update)
     with torch.no_grad():
-        labels = _Labels.of(x, table, targets, chunk)
+        labels = _Labels.of(part, chunk)
         pairs, scores = labels.positives, labels.of_positives()  # (E,)
         value = (softplus(scores) - pairs.weights * scores).sum()
         some = replace(labels, size=max(1, labels.size // value_from))
         first = int(torch.randint(value_from, ())) if value_from > 1 else 0
-        for part in some.chunks(first, value_from):
-            part.scores[part.positives] = torch.finfo(scores.dtype).min
-            part.scores[part.hidden] = torch.finfo(scores.dtype).min
-            value += value_from * softplus(part.scores).sum()
+        for block in some.chunks(first, value_from):
+            block.scores[block.positives] = torch.finfo(scores.dtype).min
+            block.scores[block.hidden] = torch.finfo(scores.dtype).min
+            value += value_from * softplus(block.scores).sum()
         slopes = _Slopes(scores.sigmoid() - pairs.weights, torch.sigmoid_)
-    return _over_labels(x, table, value, slopes, labels, update) / max(len(x), 1)
+    return _over_labels(part, value, slopes, labels) / max(len(part.x), 1)
 
 
 def sup_con(
@@ -108,7 +102,7 @@ def sup_con(
 
     As `longtail.losses.softmax.sup_con`.
     """
-    return _softmax(*_widened(x, table, temperature), targets, update, chunk, decoupled=False)
+    return _softmax(Part.of(*_widened(x, table, temperature), targets, update), chunk, decoupled=False)
 
 
 def decoupled_softmax(
@@ -138,27 +132,19 @@ def decoupled_softmax(
 
     Gupta et al., 2024 (DEXML), over all labels; as `longtail.losses.softmax.decoupled_softmax`.
     """
-    return _softmax(*_widened(x, table, temperature), targets, update, chunk, decoupled=True)
+    return _softmax(Part.of(*_widened(x, table, temperature), targets, update), chunk, decoupled=True)
 
 
-def _softmax(
-    x: Tensor,
-    table: LabelTable,
-    targets: SparseTargets,
-    update: Update | None,
-    chunk: int | None,
-    *,
-    decoupled: bool,
-) -> Tensor:
+def _softmax(part: Part, chunk: int | None, *, decoupled: bool) -> Tensor:
     """The softmax losses of documents that are divided by the temperature."""
     with torch.no_grad():
-        labels = _Labels.of(x, table, targets, chunk)
+        labels = _Labels.of(part, chunk)
         pairs, positives = labels.positives, labels.of_positives()  # (E,)
-        shares = pairs.shares()
-        norms = _log_sums(labels, without_positives=decoupled)  # (B,)
+        shares = part.shares
+        norms = part.log_summed(*_log_sums(labels, without_positives=decoupled))  # (B,)
         losses = norms[pairs.rows] - positives
         pulls = shares * losses.sigmoid() if decoupled else shares
-        pushes = pairs.totals(pulls)  # (B,) what the other labels of a document get, in all
+        pushes = part.summed(pairs.totals(pulls))  # (B,) what the other labels of a document get, in all
         shift = torch.where(pushes > 0, norms - pushes.log(), torch.inf)
         own = -pulls if decoupled else (positives - shift[pairs.rows]).exp() - pulls
 
@@ -166,11 +152,11 @@ def _softmax(
             return scores.sub_(shift).exp_()
 
         value = (shares * (softplus(losses) if decoupled else losses)).sum()
-    return _over_labels(x, table, value, _Slopes(own, others), labels, update)
+    return _over_labels(part, value, _Slopes(own, others), labels)
 
 
-def _log_sums(labels: _Labels, *, without_positives: bool) -> Tensor:
-    """(B,) log sum_l exp(s_l) over the seen labels, with or without the positives."""
+def _log_sums(labels: _Labels, *, without_positives: bool) -> tuple[Tensor, Tensor]:
+    """(B,) the largest score of the seen labels, with or without the positives, and (B,) sum_l exp(s_l - largest)."""
     x = labels.x
     lowest = torch.finfo(x.dtype).min
     tops, sums = x.new_full((len(x),), lowest), x.new_zeros(len(x))
@@ -182,7 +168,7 @@ def _log_sums(labels: _Labels, *, without_positives: bool) -> Tensor:
         sums *= (tops - higher).exp_()
         sums += part.scores.sub_(higher).exp_().sum(0)
         tops = higher
-    return tops + sums.log()
+    return tops, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +199,11 @@ class _Labels:
     size: int
 
     @classmethod
-    def of(cls, x: Tensor, table: LabelTable, targets: SparseTargets, size: int | None) -> _Labels:
+    def of(cls, part: Part, size: int | None) -> _Labels:
+        x, targets = part.x, part.targets
         pairs = replace(targets.positives, weights=targets.positives.weights.to(x.dtype))
         size = size or max(1, _SCORES.get(x.device.type, _SCORES_ELSEWHERE) // max(len(x), 1))
-        return cls(x.detach(), table, pairs, targets, size)
+        return cls(x.detach(), part.table, pairs, targets, size)
 
     def of_positives(self) -> Tensor:
         """(E,) scores of the positives."""
@@ -279,8 +266,6 @@ def _widened(x: Tensor, table: LabelTable | Tensor, temperature: float) -> tuple
     return wide / temperature, table
 
 
-def _over_labels(
-    x: Tensor, table: LabelTable, value: Tensor, slopes: _Slopes, labels: _Labels, update: Update | None
-) -> Tensor:
-    result: Tensor = _OverLabels.apply(x, table.weight, value, slopes, labels, update)  # type: ignore[no-untyped-call]
-    return result
+def _over_labels(part: Part, value: Tensor, slopes: _Slopes, labels: _Labels) -> Tensor:
+    result: Tensor = _OverLabels.apply(part.x, part.table.weight, value, slopes, labels, part.update)  # type: ignore[no-untyped-call]
+    return result if part.scale == 1 else result * part.scale

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from torch import Tensor
 
+from longtail.shards.rows import RowsHere
+
 
 class LabelTable(Protocol):
     """(L, D) label vectors: a `longtail.modules.table.Table`, or `Encoded`.
@@ -18,6 +20,10 @@ class LabelTable(Protocol):
     @property
     def weight(self) -> Tensor:
         """The tensor that a gradient is for."""
+
+    @property
+    def rows_here(self) -> RowsHere | None:
+        """Which rows there are, where a table is cut; None for all, or for those that a shard has encoded."""
 
     def __len__(self) -> int:
         """L."""
@@ -38,6 +44,7 @@ class Encoded:
     """
 
     weight: Tensor
+    rows_here: None = None
 
     def __len__(self) -> int:
         return len(self.weight)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
+from longtail.shards.shard import everyones
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens
 from longtail.topk import FloatArray
@@ -45,20 +46,21 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
 
-def encode_together(encoder: Encoder, *texts: Tokens) -> tuple[Tensor, ...]:
+def encode_together(encoder: Encoder, documents: Tokens, *shared: Tokens) -> tuple[Tensor, ...]:
     """Encode documents, labels and whatever else a batch has in one pass.
 
     The gradient of a table is then made once, and not several times to be added up.
 
     Args:
         encoder: what encodes all of them.
-        texts: at least one; all of the kind that the encoder reads.
+        documents: B texts.
+        shared: what the documents are compared with: in a part of a batch, each part encodes some of it for all.
 
     Returns:
         A tensor of rows of unit length for each of the texts, (n, D) float32, as from a call of the encoder for each.
     """
-    vectors = encoder(texts[0].followed_by(*texts[1:]))
-    return torch.split(vectors, [len(tokens) for tokens in texts])
+    vectors = encoder(documents.followed_by(*shared))
+    return everyones(vectors, shared, private=len(documents))
 
 
 def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int = 1024) -> FloatArray:

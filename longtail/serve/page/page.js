@@ -8,12 +8,18 @@ const state = { asked: 0, looked: 0, kind: null, probable: [], changes: false, t
 
 const token = () => at("token").value;
 const keyOf = (text, uid) => JSON.stringify([text, uid]);
+/** The text as it is sent: a title, with what else there is if the model reads that. */
+function given() {
+  const title = at("text").value.trim(), content = at("more").hidden ? "" : at("content").value.trim();
+  return content ? { title, content } : title;
+}
+
 const saidOf = (text, uid) => state.said.get(keyOf(text, uid));
 
 async function predict() {
   const number = ++state.asked;
-  const text = at("text").value.trim();
-  const isSame = text === state.text;
+  const text = given();
+  const isSame = JSON.stringify(text) === JSON.stringify(state.text);
   if (!isSame) say("corrected", "");
   state.text = text;
   if (!text) { at("results").replaceChildren(); at("missing").hidden = true; say("status", ""); return; }
@@ -166,11 +172,11 @@ async function showCorrections() {
   try {
     const { corrections } = await ask("GET", "v1/corrections", null, token());
     at("none").hidden = corrections.length > 0;
-    for (const { id, text, uid, right } of corrections) if (right && !text.content) state.said.set(keyOf(text.title, uid), id);
+    for (const { id, text, uid, right } of corrections) if (right) state.said.set(keyOf(text.content ? { title: text.title, content: text.content } : text.title, uid), id);
     replaceItems(at("corrections"), corrections.map(({ id, text, uid, label, right }) => {
       const button = make("button", "Take back", { type: "button", class: "small", "aria-label": `Take back: ${label ?? uid}` });
       button.addEventListener("click", () => takeBack(id, label));
-      return make("li", [make("span", [make("strong", label ?? uid), right ? " is right for " : " is wrong for ", make("q", text.title ?? text.content)]), button]);
+      return make("li", [make("span", [make("strong", label ?? uid), right ? " is right for " : " is wrong for ", make("q", text.title || text.content)]), button]);
     }));
   } catch (problem) {
     at("kept").open = false;
@@ -199,6 +205,7 @@ async function openModel() {
   say("summary", `${model.recipe} · ${counted(model.labels.all, "label", "labels")}`);
   Object.assign(state, { probable: model.probabilities, changes: model.changes });
   if (!state.kind) showKinds(model.kinds);
+  at("more").hidden = !model.fields.includes("content");
   at("changes").hidden = !model.changes;
   at("no-changes").hidden = model.changes;
   showCard(model);
@@ -214,7 +221,7 @@ function showKinds(kinds) {
   }));
 }
 
-at("text").addEventListener("input", later(predict));
+for (const id of ["text", "content"]) at(id).addEventListener("input", later(predict));
 at("k").addEventListener("change", predict);
 for (const id of ["ask", "access"]) at(id).addEventListener("submit", (event) => event.preventDefault());
 at("query").addEventListener("input", later(find));

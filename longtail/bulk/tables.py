@@ -1,0 +1,60 @@
+"""Labels for the rows of a CSV or TSV table: the same table, with the columns that a ranker adds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from longtail.bulk.ranker import BadRow, Ranker
+from longtail.data.io.tables import read_table
+from longtail.errors import BadInput
+from longtail.files import replacing
+
+
+def predict_table(ranker: Ranker, table: Path, output: Path, *, batch: int) -> int:
+    """Rank labels for each row of a table, and write its columns, as they are, with those of the ranker behind them.
+
+    A cell that is added is a JSON list, as `longtail.data.io.imports.import_tables` reads it: of labels, of scores.
+
+    Args:
+        ranker: says which column holds the texts, and what is added.
+        table: a ``.csv`` or ``.tsv`` file in UTF-8, whose first line names the columns; ``.gz`` behind that is read.
+        output: a ``.csv`` or ``.tsv`` file, which is there whole or not at all.
+        batch: rows that are read and ranked at a time.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        BadInput: the table is malformed, lacks the column of the texts, or has one of those that are added.
+    """
+    records = read_table(table)
+    block = list(islice(records, batch))
+    if not block:
+        raise BadInput(table, "holds no record, expected at least 1", remedy="write one text a row")
+    names = list(block[0][1])
+    ranker.must_fit(names, str(table))
+    rows = 0
+    with replacing(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if output.suffix.lower() == ".tsv" else ",", lineterminator="\n")
+        writer.writerow([*names, *ranker.added])
+        while block:
+            writer.writerows(_with_answers(ranker, table, block))
+            rows += len(block)
+            block = list(islice(records, batch))
+    return rows
+
+
+def _with_answers(ranker: Ranker, table: Path, block: list[tuple[int, Mapping[str, Any]]]) -> Iterator[list[Any]]:
+    """The cells of rows, with the lists that are added."""
+    columns = {name: [record[name] for _, record in block] for name in block[0][1]}
+    try:
+        added = ranker.columns(columns)
+    except BadRow as error:
+        raise BadInput(table, error.problem, line=block[error.row][0], remedy=error.remedy) from None
+    for (_, record), *lists in zip(block, *added.values(), strict=True):
+        yield [*record.values(), *(json.dumps(one, ensure_ascii=False) for one in lists)]

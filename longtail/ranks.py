@@ -1,0 +1,159 @@
+"""The processes that train a run together, and what they send each other; nothing else imports `torch.distributed`.
+
+They are started by ``torchrun``, which tells each its rank and where the others are. All of them run the same page.
+What they send is a list of tensors, one for each of them (all-to-all), of whatever sizes. That is all that is needed:
+who sends everyone the same has gathered, and who adds up what comes, in the order of ranks, has reduced.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from longtail.errors import LongtailError
+
+Result = TypeVar("Result")
+_PATIENCE = timedelta(days=2)  # for a rank that works alone, as where it plans or saves; one that ends is known at once
+
+
+class RankLost(LongtailError):
+    """One of the processes of a run has ended, and the others cannot go on.
+
+    Args:
+        rank: who says so.
+        world: how many there were.
+    """
+
+    def __init__(self, rank: int, world: int) -> None:
+        super().__init__(
+            f"rank {rank} of {world}: another rank has ended, or cannot be reached; its own line says why; longtail "
+            "resume, under torchrun with any number of processes that divides the shards, goes on from the last "
+            "checkpoint"
+        )
+
+
+class Ranks:
+    """This process among those that train a run; one alone is a world of 1.
+
+    Attributes:
+        rank: of this process, in [0, world).
+        world: how many there are.
+        sent: bytes that this process has sent to others.
+    """
+
+    def __init__(self, rank: int = 0, world: int = 1) -> None:
+        self.rank, self.world, self.sent = rank, world, 0
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes, logs and plans."""
+        return self.rank == 0
+
+    def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
+        """Send each process a tensor, and get one of each.
+
+        Args:
+            parts: by rank, (n, ...) of any n; type and all other dimensions are the same everywhere.
+            counts: by rank, the n of what comes, if it is known, which saves asking.
+
+        Returns:
+            By rank, what it has sent to this one.
+
+        Raises:
+            RankLost: one of the others has ended.
+        """
+        if self.world == 1:
+            return list(parts)
+        own, shape, kind = parts[self.rank], parts[0].shape[1:], parts[0].dtype
+        if counts is None:
+            lengths = torch.tensor([len(part) for part in parts], device=own.device)
+            counts = self._all_to_all(lengths, [1] * self.world, [1] * self.world).tolist()
+        width = max(1, shape.numel()) * kind.itemsize
+        leaving = [_bytes_of(part) for rank, part in enumerate(parts) if rank != self.rank]
+        sizes, others = ([width * n for n in of] for of in ([len(part) for part in parts], counts))
+        sizes[self.rank] = others[self.rank] = 0  # what stays here is not sent
+        self.sent += sum(sizes)
+        came = self._all_to_all(leaving[0] if len(leaving) == 1 else torch.cat(leaving), sizes, others)
+        pieces = [piece.view(kind).view(-1, *shape) for piece in torch.split(came, others)]
+        pieces[self.rank] = own.detach()
+        return pieces
+
+    def _all_to_all(self, sent: Tensor, sizes: list[int], others: list[int]) -> Tensor:
+        came = sent.new_empty(sum(others))
+        try:
+            torch.distributed.all_to_all_single(came, sent, others, sizes)
+            if came.is_cuda:
+                torch.cuda.current_stream().synchronize()
+        except (RuntimeError, ValueError) as error:
+            raise RankLost(self.rank, self.world) from error
+        return came
+
+    def told(self, value: Any) -> Any:
+        """A value of JSON that the first process has, in all of them."""
+        if self.world == 1:
+            return value
+        said = as_bytes(value) if self.first else torch.zeros(0, dtype=torch.uint8)
+        return of_bytes(self.exchange([said] * self.world)[0])
+
+    def every(self, value: Any) -> list[Any]:
+        """A value of JSON of each process."""
+        return [of_bytes(said) for said in self.exchange([as_bytes(value)] * self.world)]
+
+    def in_turn(self, work: Callable[[], Result]) -> Result:
+        """Work that the first process does before the others do, who find what it has written."""
+        if not self.first:
+            self.wait()
+        done = work()
+        if self.first:
+            self.wait()
+        return done
+
+    def wait(self) -> None:
+        """Go on when all processes have come here."""
+        self.told(None)
+
+
+def _bytes_of(tensor: Tensor) -> Tensor:
+    flat = tensor.detach().contiguous().reshape(-1)
+    return flat.view(torch.uint8) if len(flat) else flat.to(torch.uint8)
+
+
+def as_bytes(value: Any) -> Tensor:
+    """A value of JSON as (n,) uint8."""
+    return torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+
+
+def of_bytes(said: Tensor) -> Any:
+    """What `as_bytes` took."""
+    return json.loads(bytes(said.tolist()))
+
+
+def rank_here() -> int:
+    """The rank of this process, as ``torchrun`` says; 0 where it was started otherwise."""
+    return int(os.environ.get("RANK", "0")) if "MASTER_ADDR" in os.environ else 0
+
+
+@cache
+def ranks() -> Ranks:
+    """The processes of this run: those of ``torchrun`` meet here, with gloo on CPUs and NCCL on GPUs."""
+    world = int(os.environ.get("WORLD_SIZE", "1")) if "MASTER_ADDR" in os.environ else 1
+    if world == 1:
+        return Ranks()
+    backend = "gloo"
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+        backend = "cpu:gloo,cuda:nccl"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.distributed.init_process_group(backend, timeout=_PATIENCE)
+    atexit.register(torch.distributed.destroy_process_group)
+    return Ranks(torch.distributed.get_rank(), world)

@@ -1,0 +1,244 @@
+"""Steps that several shards take together, each on its part of a batch, with tables that are cut between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from longtail.batches.batch import Batch
+from longtail.batches.loader import Loader
+from longtail.devices import seed as seed_of
+from longtail.modules.table import Table
+from longtail.shards.rows import RowsHere
+from longtail.shards.shard import Part, Shard, Shards, added
+from longtail.train.finite import must_be_a_number
+
+Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
+"""The loss terms of a batch, or of a part of one, by name, times their weights: means over documents."""
+
+
+class Taken(NamedTuple):
+    """A step that was taken.
+
+    Attributes:
+        terms: loss terms by name, of the whole batch.
+        rows: documents of the batch.
+        asked: whether the first process has asked to stop after it for a checkpoint.
+    """
+
+    terms: dict[str, float]
+    rows: int
+    asked: bool
+
+
+class Together:
+    """Takes the steps of a stage in shards.
+
+    In a step, each shard runs the objective on its documents. A term counts by the share of the batch that these are,
+    so that the terms of all shards add up to that of the whole batch: losses are means over documents. Gradients of
+    tables are made by who owns the rows (`longtail.modules.owned_rows`), those of all other parameters are added up
+    over the shards, in their order, by one process for each part of them, and every process takes the same step.
+
+    Tables are cut, and the optimiser's state of them, while steps are taken, and `whole` in between: whatever happens
+    between epochs sees all rows.
+
+    Args:
+        shards: of the run.
+        modules: what is trained, by name.
+        optimizer: of their parameters.
+    """
+
+    def __init__(self, shards: Shards, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> None:
+        self._shards, self._modules, self._optimizer = shards, [*modules.values()], optimizer
+        parts = {id(part): part for module in modules.values() for part in module.modules()}
+        self._tables = [part for part in parts.values() if isinstance(part, Table) and part.weight.requires_grad]
+        of_tables = {id(table.weight) for table in self._tables}
+        groups = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+        self._dense = [parameter for parameter in groups if id(parameter) not in of_tables and parameter.requires_grad]
+        self._buffers = [
+            (part, name)
+            for part in parts.values()
+            for name, held in part._buffers.items()  # noqa: SLF001
+            if held is not None
+        ]
+        self._device = groups[0].device
+
+    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]:
+        """The parts of each batch of an epoch that are of this process, from step ``start`` on."""
+        of = [batches.part_of(Part(index, self._shards.count)) for index in self._shards.own]
+        return (list(parts) for parts in zip(*(one.epoch(epoch, start) for one in of), strict=True))
+
+    def step(self, objective: Objective, parts: Sequence[Batch], *, seed: int, ask: bool) -> Taken:
+        """One step; see `longtail.train.fit.take_step`.
+
+        Args:
+            objective: gives the loss terms of a part of a batch.
+            parts: of the own shards.
+            seed: of the step's random numbers; each shard has its own.
+            ask: whether to ask for a checkpoint, which counts if the first process does.
+        """
+        self._optimizer.zero_grad(set_to_none=True)
+        swapped = _Swapped(len(parts), self._dense, self._buffers, self._device)
+
+        def work(shard: Shard) -> Taken:
+            batch = parts[shard.index - self._shards.own[0]].to(self._device)
+            seed_of(self._device, (seed + shard.index * 0x9E3779B97F4A7C15) % 2**63)
+            shard.same, shard.wholes = batch.shared_ids(), batch.wholes()
+            terms = objective(batch)
+            rows = len(batch.rows)
+            said = shard.told([rows, {name: float(term.detach()) for name, term in terms.items()}, ask])
+            every = sum(one[0] for one in said)
+            values: dict[str, float] = {}
+            for count, of_shard, _ in said:
+                for name, value in of_shard.items():
+                    values[name] = values.get(name, 0.0) + value * count / every
+            must_be_a_number(values)
+            shard.backward(torch.stack(list(terms.values())).sum() * (rows / every))
+            return Taken(values, every, bool(said[0][2]))
+
+        with torch.random.fork_rng(devices=[self._device] if self._device.type == "cuda" else []):
+            taken = self._shards.step(work, swapped)[0]
+        self._add_up(swapped)
+        self._optimizer.step()
+        return taken
+
+    def _add_up(self, swapped: _Swapped) -> None:
+        """Give every parameter that is no table the sum of its gradients in all shards; none where no shard has one.
+
+        Buffers of modules become the mean of what the shards have made of them.
+        """
+        shards, ranks = self._shards, self._shards.ranks
+        states = swapped.states()
+        if not len(states[0]):
+            return
+        flat = torch.stack(states)  # (V / N, n)
+        bounds = [Part(rank, ranks.world).of(flat.shape[1]) for rank in range(ranks.world)]
+        came = ranks.exchange([flat[:, part].reshape(-1) for part in bounds])
+        total = added([row for some in came for row in some.view(len(shards.own), -1)])
+        swapped.take(torch.cat(ranks.exchange([total] * ranks.world)), shards.count)
+
+    @contextmanager
+    def whole(self, *, state: bool = False) -> Iterator[None]:
+        """Tables with all of their rows in every process, within this context.
+
+        Args:
+            state: whether the first process also has the optimiser's state of all rows.
+        """
+        cuts = {id(table): table.rows_here for table in self._tables}
+        of_state = self._join_state() if state else []
+        for table in self._tables:
+            if (cut := table.rows_here) is not None:
+                table.weight.data, table.rows_here = self._joined(table.weight.data, cut), None
+        try:
+            yield
+        finally:
+            for table in self._tables:
+                if (cut := cuts[id(table)]) is not None:
+                    table.weight.data, table.rows_here = self._cut(table.weight.data, cut), cut
+            for holder, name, own in of_state:
+                holder[name] = own
+
+    def begin(self) -> None:
+        """Leave this process the rows of its own shards, of all tables and of the optimiser's state of them."""
+        for module in self._modules:
+            module.train()
+        for table in self._tables:
+            cut = RowsHere(len(table), self._shards.count, self._shards.own)
+            for holder, name, value in self._state_of(table):
+                holder[name] = self._cut(value, cut)
+            table.weight.grad = None
+            table.weight.data, table.rows_here = self._cut(table.weight.data, cut), cut
+
+    def end(self) -> None:
+        """Give every process all rows again, for good; the optimiser's state of them is of no use then."""
+        for table in self._tables:
+            if (cut := table.rows_here) is not None:
+                table.weight.grad = None
+                table.weight.data, table.rows_here = self._joined(table.weight.data, cut), None
+
+    def _state_of(self, table: Table) -> Iterator[tuple[dict[str, Tensor], str, Tensor]]:
+        state = self._optimizer.state.get(table.weight, {})
+        for name, value in [*state.items()]:
+            if isinstance(value, Tensor) and value.dim() and len(value) == len(table.weight):
+                yield state, name, value
+
+    def _join_state(self) -> list[tuple[dict[str, Tensor], str, Tensor]]:
+        """Join the optimiser's state in the first process. Returns what it was, and where."""
+        held = []
+        for table in self._tables:
+            if (cut := table.rows_here) is not None:
+                for holder, name, value in self._state_of(table):
+                    held.append((holder, name, value))
+                    holder[name] = self._joined(value, cut, to_first=True)
+        return held
+
+    def _cut(self, whole: Tensor, cut: RowsHere) -> Tensor:
+        return whole[torch.cat([cut.ids(index) for index in cut.own]).to(whole.device)]
+
+    def _joined(self, own: Tensor, cut: RowsHere, *, to_first: bool = False) -> Tensor:
+        """All rows, of those that each process has; where only the first is to have them, the others keep their own."""
+        ranks = self._shards.ranks
+        came = ranks.exchange([own if rank == 0 or not to_first else own[:0] for rank in range(ranks.world)])
+        if to_first and not ranks.first:
+            return own
+        whole = own.new_empty(cut.length, *own.shape[1:])
+        each = len(cut.own)
+        for rank, rows in enumerate(came):
+            of = RowsHere(cut.length, cut.count, range(rank * each, (rank + 1) * each))
+            whole[torch.cat([of.ids(index) for index in of.own]).to(own.device)] = rows
+        return whole
+
+
+class _Swapped:
+    """What the shards of one process write to, and must not share: gradients, and buffers of modules.
+
+    It is called with the place of the shard whose turn it is.
+    """
+
+    def __init__(
+        self, count: int, dense: list[Tensor], buffers: list[tuple[nn.Module, str]], device: torch.device
+    ) -> None:
+        self._dense, self._at, self._device = dense, 0, device
+        self._gradients: list[list[Tensor | None]] = [[None] * len(dense) for _ in range(count)]
+        self._places = buffers
+        held = [module.get_buffer(name) for module, name in buffers]
+        self._buffers = [held, *([buffer.clone() for buffer in held] for _ in range(count - 1))]
+
+    def __call__(self, place: int) -> None:
+        self._gradients[self._at] = [parameter.grad for parameter in self._dense]
+        self._at = place
+        for parameter, gradient in zip(self._dense, self._gradients[place], strict=True):
+            parameter.grad = gradient
+        for (module, name), held in zip(self._places, self._buffers[place], strict=True):
+            module._buffers[name] = held  # noqa: SLF001
+
+    def states(self) -> list[Tensor]:
+        """What is to be added up, by place, (n,) float32, after all have worked: see `take`."""
+        self(0)
+        return [self._flat(*state) for state in zip(self._gradients, self._buffers, strict=True)]
+
+    def _flat(self, gradients: Sequence[Tensor | None], buffers: Sequence[Tensor]) -> Tensor:
+        """Gradients one after the other, whether there is each, and buffers of floating point numbers."""
+        parts = [
+            torch.zeros(parameter.numel(), device=parameter.device)
+            if gradient is None
+            else gradient.float().reshape(-1)
+            for parameter, gradient in zip(self._dense, gradients, strict=True)
+        ]
+        there = torch.tensor([float(gradient is not None) for gradient in gradients], device=self._device)
+        held = [buffer.float().reshape(-1) for buffer in buffers if buffer.is_floating_point()]
+        return torch.cat([*parts, there, *held])
+
+    def take(self, total: Tensor, count: int) -> None:
+        """Take the sum of what `states` of so many shards are."""
+        held = [buffer for buffer in self._buffers[0] if buffer.is_floating_point()]
+        sizes = [parameter.numel() for parameter in self._dense]
+        *gradients, there, means = torch.split(total, [*sizes, len(sizes), sum(buffer.numel() for buffer in held)])
+        for parameter, gradient, is_there in zip(self._dense, gradients, there.tolist(), strict=True):
+            parameter.grad = gradient.view_as(parameter).to(parameter.dtype) if is_there else None
+        for buffer, mean in zip(held, torch.split(means, [buffer.numel() for buffer in held]), strict=True):
+            buffer.copy_(mean.view_as(buffer) / count)

@@ -1,0 +1,116 @@
+"""``torchrun -m longtail``: several processes train one run, say it once, and survive one another."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file
+
+from longtail.train.log import LOG, read_log
+
+OPTIONS = ("--epochs", 4, "--batch", 64, "--width", 32, "--warmup", 10, "--no-refit", "--device", "cpu")
+
+
+def start_ranks(count, *arguments):
+    """Start ``torchrun -m longtail``, in a process group of its own."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", count]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = map(str, (*command, "-m", "longtail", *arguments))
+    return subprocess.Popen([*command], **pipes, env=environment, start_new_session=True)
+
+
+def ranks(count, *arguments):
+    """The exit status of such a run, and what it prints."""
+    process = start_ranks(count, *arguments)
+    out, errors = process.communicate(timeout=300)
+    return process.returncode, out, errors
+
+
+def arrays(run):
+    return {
+        f"{path.relative_to(run / 'model')} {name}": array.tobytes()
+        for path in sorted((run / "model").rglob("*.safetensors"))
+        for name, array in load_file(path).items()
+    }
+
+
+def test_two_processes_say_once_what_one_says_and_one_goes_on_with_it(planted_folder, longtail, tmp_path):
+    run = tmp_path / "run"
+    status, out, errors = ranks(2, "train", "unidec", planted_folder, "--out", run, *OPTIONS)
+    assert status == 0, errors
+    for said in ("joint: epoch 4 of 4", "Next: longtail evaluate", "training documents are few"):
+        assert out.count(said) == 1, said
+    notes = [line["ranks"] for line in read_log(run / LOG) if "ranks" in line]
+    assert [len(note) for note in notes] == [2]
+    assert all(one["peak_memory"] > 0 and one["sent"] > 0 for one in notes[0])
+    status, out, _ = longtail("resume", run)
+    assert status == 0
+    assert "it ranks by its" in out
+    status, _, errors = longtail(
+        "train", "unidec", planted_folder, "--out", tmp_path / "alone", *OPTIONS, "--shards", 2
+    )
+    assert status == 0, errors
+    assert arrays(run) == arrays(tmp_path / "alone")
+
+
+def children(process):
+    """The processes of a torchrun."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(child) for child in listed.read_text().split()] if listed.exists() else []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_processes_are_killed_fifty_times_and_any_number_goes_on(planted_folder, longtail, tmp_path):
+    """Kill one of the processes again and again, go on with another number of them, and end as an unbroken run."""
+    options, deaths = ("--epochs", 150, *OPTIONS[2:]), 50
+    whole = ("--out", tmp_path / "whole", "--shards", 4)
+    status, _, errors = longtail("train", "unidec", planted_folder, *whole, *options)
+    assert status == 0, errors
+    run, moments, counted, started = tmp_path / "run", random.Random(0), 0, 0
+    while counted < deaths and started < 2 * deaths:
+        count, started = moments.choice([2, 4]), started + 1
+        if (run / "run.json").exists():
+            process = start_ranks(count, "resume", run, "--checkpoint-every", 0.05)
+        else:
+            arguments = ("train", "unidec", planted_folder, "--out", run, "--checkpoint-every", 0.05, "--shards", 4)
+            process = start_ranks(count, *arguments, *options)
+        counted += kill_one(process, run, moments)
+    assert counted == deaths
+    status, _, errors = longtail("resume", run)
+    assert status == 0, errors
+    assert arrays(run) == arrays(tmp_path / "whole")
+
+
+def kill_one(process, run, moments):
+    """Kill a process in the middle of its work; whether it was."""
+    checkpoint = run / "stages" / "joint.checkpoint.safetensors"
+    before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        if checkpoint.exists() and checkpoint.stat().st_mtime_ns > before:
+            break
+        time.sleep(0.01)
+    time.sleep(moments.uniform(0, 0.1))
+    some = children(process)
+    if not some:
+        process.communicate(timeout=60)
+        return False
+    with suppress(ProcessLookupError):
+        os.kill(moments.choice(some), signal.SIGKILL)
+    since = time.monotonic()
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - since < 30, "the others end soon"
+    if process.returncode == 0:
+        return False
+    assert "SIGKILL" in errors or "-9" in errors, errors[-2000:]
+    return True

@@ -1,0 +1,54 @@
+"""Processes that train together: what one alone does, and what is refused."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+import torch
+
+from longtail.errors import BadInput
+from longtail.ranks import RankLost, Ranks
+from longtail.recipes import RECIPES
+from longtail.stages.recipe import cut
+from longtail.testing.planted import planted
+from longtail.train.run import Run
+
+
+def test_one_process_sends_nothing() -> None:
+    alone = Ranks()
+    part = torch.arange(3)
+    assert alone.exchange([part])[0] is part
+    assert alone.told({"a": 1}) == {"a": 1}
+    assert alone.every([2]) == [[2]]
+    assert alone.in_turn(lambda: 3) == 3
+    assert alone.sent == 0
+
+
+def test_a_process_that_is_gone_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object) -> None:
+        raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(torch.distributed, "all_to_all_single", gone)
+    with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank has ended.*longtail resume.*last checkpoint$"):
+        Ranks(1, 2).wait()
+
+
+@pytest.mark.parametrize(("shards", "chosen"), [(3, {}), (0, {"shards": 3})])
+def test_processes_that_do_not_divide_the_shards_are_refused(shards: int, chosen: dict[str, int]) -> None:
+    run = Run(None)
+    run.ranks, run.progress.chosen = Ranks(0, 2), chosen
+    with pytest.raises(BadInput, match=r"divides the 3 shards of the run, found 2; start 3 processes, or a divisor"):
+        cut(run, types.SimpleNamespace(shards=shards))  # type: ignore[arg-type]
+
+
+def test_a_run_keeps_its_shards() -> None:
+    dataset, options = planted(0, documents=200, labels=40).dataset, {"epochs": 0, "width": 8, "device": "cpu"}
+    run = Run(None)
+    RECIPES["dpr"](dataset, out=run, shards=2, **options)
+    assert run.shards is not None
+    assert run.shards.count == run.within("inner").shards.count == 2
+    assert run.progress.chosen == {}, "what was asked for is among the arguments"
+    alone = Run(None)
+    RECIPES["dpr"](dataset, out=alone, **options)
+    assert alone.shards is None
