@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -40,6 +41,10 @@ def evaluate(
     ] = None,
     json_file: JsonFile = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Rank so many test documents, drawn at random, with intervals; all of them if left out."),
+    ] = None,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
     macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
     report: Annotated[
@@ -60,7 +65,10 @@ def evaluate(
     dataset = Dataset.read(folder, fields=model.fields)
     test = must_have_test(dataset)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
-    found = measured(model, dataset, propensity=constants, ks=ks, intervals=intervals, links=links)
+    found = measured(model, dataset, propensity=constants, ks=ks, intervals=intervals, links=links, sample=sample)
+    if found.drawn is not None:
+        test = test.take(found.drawn.rows)
+        dataset = replace(dataset, test=test)
     console = console_beside(json_file)
     console.print(found)
     if macro:

@@ -23,7 +23,7 @@ from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import KS, metric_of, score
 from longtail.metrics.reliability import calibration_errors
-from longtail.topk import Float64Array, FloatArray, TopK
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 
 _UNLIMITED = 10_000  # columns: wider than any table
 _IN_USE = (
@@ -50,6 +50,20 @@ class Ranked(NamedTuple):
     probabilities: Mapping[str, FloatArray] = MappingProxyType({})
 
 
+class Drawn(NamedTuple):
+    """Documents that were drawn at random, each once, of a test split.
+
+    Attributes:
+        rows: (n,) int64, ascending, which they are.
+        of: how many the split has.
+        seed: of the draw.
+    """
+
+    rows: IntArray
+    of: int
+    seed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The metrics of every score kind of a model (encoder, classifier, fused) on one test set; it prints as a table.
@@ -64,6 +78,7 @@ class Evaluation:
         intervals: 95 % intervals by score kind; empty where none were drawn.
         reliability: ECE@1 and ECE@5 in percentage points by score kind, of kinds that have probabilities.
         others: the same rankings under further constants: those metrics that depend on them, and nothing else.
+        drawn: the test documents among all of the split, where not all of them were ranked.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -78,6 +93,7 @@ class Evaluation:
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
     reliability: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: Sequence[Evaluation] = ()
+    drawn: Drawn | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -96,7 +112,8 @@ class Evaluation:
         ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
         none were given. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn,
         ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, and ``"others"`` where
-        further constants were given: for each pair the same again, with the metrics that depend on it.
+        further constants were given: for each pair the same again, with the metrics that depend on it. ``"drawn":
+        {"of", "seed"}`` says that the n documents were drawn of so many.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -116,6 +133,8 @@ class Evaluation:
             content["reliability"] = {kind: dict(self.reliability[kind]) for kind in order if kind in self.reliability}
         if self.others:
             content["others"] = [other.as_dict() for other in self.others]
+        if self.drawn is not None:
+            content["drawn"] = {"of": self.drawn.of, "seed": self.drawn.seed}
         return content
 
     def __str__(self) -> str:
@@ -132,7 +151,9 @@ class Evaluation:
         """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
         full = _table(self, with_intervals=bool(self.intervals))
         fits = console.measure(full, options=options.update_width(_UNLIMITED)).maximum <= options.max_width
-        lines = [f"{self.n:,} test documents, in percent; * marks {self.headline}, which predictions use."]
+        drawn = "" if self.drawn is None else f" of {self.drawn.of:,}, drawn at random (seed {self.drawn.seed})"
+        documents = f"{self.n:,} test documents{drawn}"
+        lines = [f"{documents}, in percent; * marks {self.headline}, which predictions use."]
         if self.intervals and fits:
             lines.append("± is half the width of the 95 % bootstrap interval.")
         elif self.intervals:

@@ -105,8 +105,10 @@ def test_what_means_nothing_is_refused(predict, tmp_path, arguments, message):
 def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path):
     planted(0, documents=400, test_documents=50, labels=120).dataset.write(tmp_path / "data")
     given = ["evaluate", str(trained), "--data", str(tmp_path / "data"), "--device", "cpu"]
-    plain, more = (CliRunner().invoke(app, [*given, *others]) for others in ([], ["--macro"]))
+    sampled = ["--macro", "--bins", "--sample", "20"]
+    plain, more = (CliRunner().invoke(app, [*given, *others]) for others in ([], sampled))
     assert plain.exit_code == more.exit_code == 0
+    assert "20 test documents of 50, drawn at random (seed 0)" in " ".join(more.stdout.split())
     assert "ECE@5" in plain.stdout
     assert "macroF1@5" not in plain.stdout
     assert all(f"{name}@{k} " in more.stdout for name in ("macroP", "macroF1", "microF1") for k in (1, 3, 5))
