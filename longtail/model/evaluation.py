@@ -12,6 +12,7 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
+from longtail.metrics.groups import BUILT_IN, groups_of
 from longtail.metrics.ranking import KS, must_be_cut_offs
 from longtail.metrics.summary import Evaluation, Ranked, measure
 from longtail.model import Model, load
@@ -28,6 +29,7 @@ def evaluate(
     propensity: Propensity | Sequence[Propensity] | None = None,
     ks: Sequence[int] = KS,
     intervals: bool = False,
+    by: Sequence[str] = (),
     links: IntArray | None = None,
     device: str = "auto",
 ) -> Evaluation:
@@ -49,6 +51,8 @@ def evaluate(
             data set if left out, and without any there is no PSP.
         ks: cut-offs, each at least 1.
         intervals: draw 95 % bootstrap intervals over test documents, with a generator of seed 0.
+        by: what to group the test documents by: ``length``, ``labels``, ``rarest-word``, or a column of theirs, with
+            ``:bins=10`` behind it for other bins of numbers than five; a folder is read with such columns.
         links: (n, K) int64, for a model that enriches documents: the nodes of each, padded with -1; those that it finds
             itself if left out.
         device: where a run folder's model is opened: a torch device, or ``auto`` for a GPU where there is one.
@@ -64,7 +68,8 @@ def evaluate(
     must_be_cut_offs(ks)
     model = model if isinstance(model, Model) else load(model, device=device, changes=False)
     if isinstance(dataset, (str, Path)):
-        dataset = Dataset.read(dataset, fields=model.fields)
+        dataset = Dataset.read(dataset, fields=fields_with(model.fields, by))
+    whole = dataset if isinstance(dataset, Dataset) else None
     if isinstance(dataset, Dataset):
         train = dataset.train.targets if train is None else train
         propensity = propensity or dataset.propensity
@@ -79,10 +84,18 @@ def evaluate(
         if targets.shape[1] != L:
             problem = f"expected the {L} labels of the model, found {targets.shape[1]}"
             raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+    groups = {name.partition(":")[0]: groups_of(name, test, whole, model.fields) for name in by}
     ranked = rank_test(model, test, max([*ks, DEPTH]), links)
     generator = np.random.default_rng(0) if intervals else None
     constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
-    return measure(ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator)
+    headline = model.kinds[-1]
+    return measure(ranked, test.targets, train, constants, headline=headline, ks=ks, generator=generator, by=groups)
+
+
+def fields_with(fields: Sequence[str], by: Sequence[str]) -> tuple[str, ...]:
+    """The fields that a model reads, and the columns that documents are grouped by."""
+    columns = (asked.partition(":")[0] for asked in by)
+    return tuple(dict.fromkeys((*fields, *(name for name in columns if name not in BUILT_IN))))
 
 
 def must_have_test(dataset: Dataset) -> Split:
