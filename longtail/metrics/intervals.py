@@ -21,6 +21,11 @@ class Interval:
     value: float
     high: float
 
+    @property
+    def half(self) -> float:
+        """Half its width."""
+        return (self.high - self.low) / 2
+
 
 def intervals(
     scores: Mapping[str, Ratio], generator: np.random.Generator, *, resamples: int = 1000
