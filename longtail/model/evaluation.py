@@ -85,11 +85,8 @@ def evaluate(
     if train is None:
         problem = "expected the labels of the training documents beside a split, found none"
         raise BadInput("train", problem, remedy="give train=dataset.train.targets")
-    L = len(model.labels)
     for name, targets in (("dataset", test.targets), ("train", train)):
-        if targets.shape[1] != L:
-            problem = f"expected the {L} labels of the model, found {targets.shape[1]}"
-            raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+        _must_have_labels(name, targets, len(model.labels))
     drawn = _drawn(len(test), sample)
     if drawn is not None:
         test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
@@ -101,6 +98,12 @@ def evaluate(
         ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator, by=groups
     )
     return replace(found, drawn=drawn)
+
+
+def _must_have_labels(name: str, targets: CSR, labels: int) -> None:
+    if targets.shape[1] != labels:
+        problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
+        raise BadInput(name, problem, remedy="give the data set that the model was trained on")
 
 
 def _drawn(documents: int, sample: int | None) -> Drawn | None:
