@@ -28,6 +28,7 @@ from longtail.model.label_set import changes_made
 from longtail.topk import IntArray
 from longtail.train.progress import settings_of
 
+_LONG = 5 * 10**10  # pairs of a document and a label, of which more take some twenty minutes on a core
 ORACLE = 15  # true links of a document that are used at most, as in training
 
 
@@ -71,6 +72,10 @@ def evaluate(
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
     test = must_have_test(dataset)
+    console = console_beside(json_file)
+    if sample is None and len(test) * len(model.labels) > _LONG:
+        pairs = f"{len(test):,} documents are ranked among {len(model.labels):,} labels, exactly"
+        console.print(f"{pairs}, which takes long; --sample draws some of the documents.", highlight=False)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(
         model, dataset, propensity=constants, ks=ks, intervals=intervals, by=by, links=links, sample=sample
@@ -78,7 +83,6 @@ def evaluate(
     if found.drawn is not None:
         test = test.take(found.drawn.rows)
         dataset = replace(dataset, test=test)
-    console = console_beside(json_file)
     console.print(found)
     if macro:
         console.print(found.macro())

@@ -24,6 +24,11 @@ _TITLE = 200  # characters of a title that are kept
 _ARRAYS = ("blob", "offsets")
 
 
+def key_width(model: Model) -> int:
+    """The width of the vectors by which a model's documents are near each other."""
+    return int(np.arange(model.width)[model.key_columns].size)
+
+
 def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
     """A memory of n documents, as a model sees them: those of equal keys are one.
 
@@ -33,7 +38,7 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         targets: (n, L) CSR of ones, their labels.
         weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
     """
-    keys = np.empty((len(documents), np.arange(model.width)[model.key_columns].size), np.float32)
+    keys = np.empty((len(documents), key_width(model)), np.float32)
     for start in range(0, len(documents), _BLOCK):  # what is encoded is several times as wide
         some = np.arange(start, min(start + _BLOCK, len(documents)))
         keys[some] = keys_of(model.encode(documents.take(some)), model.key_columns)

@@ -22,7 +22,7 @@ Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
 ALL = slice(None)
 MANY = 4096  # texts, of which more are very many: what is done once for them is next to nothing
-_ROWS = 2**17  # of a table, that are made at a time for so many
+ROWS = 2**17  # of a table, that are made at a time for so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,8 @@ class LazyExact:
         """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
         if self._made is None:
             in_passing = len(queries) > MANY and not self._passed and self._device.type == "cpu"
-            rows = self._rows(slice(0, _ROWS) if in_passing else ALL)
-            if in_passing and len(rows) == _ROWS:
+            rows = self._rows(slice(0, ROWS) if in_passing else ALL)
+            if in_passing and len(rows) == ROWS:
                 self._passed = True
                 return self._in_passing(rows, queries, k, exclude)
             self._made = Exact(rows, device=self._device)
@@ -118,7 +118,7 @@ class LazyExact:
             ids = np.concatenate([best.ids, np.where(top.ids < 0, -1, top.ids + start)], axis=1)
             best, start = rank(ids, np.concatenate([best.scores, top.scores], axis=1), k), start + len(rows)
             del rows  # before others take their place
-            rows = self._rows(slice(start, start + _ROWS))
+            rows = self._rows(slice(start, start + ROWS))
         return best
 
     def rows(self, ids: IntArray | slice) -> FloatArray:

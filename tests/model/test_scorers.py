@@ -84,7 +84,7 @@ def test_scorers_are_made_once(run):
 def large(monkeypatch):
     """More than 5 texts are very many, and 64 labels a large table."""
     monkeypatch.setattr(module, "MANY", 5)
-    monkeypatch.setattr(module, "_ROWS", 64)
+    monkeypatch.setattr(module, "ROWS", 64)
 
 
 @pytest.mark.parametrize("labels", [63, 64, 65, 128, 150])
