@@ -26,10 +26,11 @@ from longtail.data.io.folder import FIELDS, Folder
 from longtail.data.io.imports import Columns, Match, import_tables
 from longtail.data.io.manifest import is_encoding, part
 from longtail.data.io.writing import write_pairs
+from longtail.data.one_label import describe_label
 from longtail.errors import BadInput
 from longtail.files import must_be_free
 from longtail.report.data_page import page_of_data
-from longtail.report.description import sections
+from longtail.report.description import Section, sections, sections_of_label
 from longtail.units import printable
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
@@ -87,6 +88,9 @@ def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
 @data_app.command()
 def describe(
     folder: DataFolder,
+    label: Annotated[
+        str | None, typer.Option(help="Describe this label alone, by uid or title: what it occurs with, or reads like.")
+    ] = None,
     json_file: JsonFile = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
@@ -100,23 +104,36 @@ def describe(
 
     The report has histograms, examples, and what to do about what was found (docs/guides/errors.md).
     """
+    console = console_beside(json_file, highlight=False)
+    if label is not None:
+        if report is not None:
+            raise BadInput("report", "expected none of a single label", remedy="leave one of the two out")
+        with busy(f"reading {folder}"):
+            found = describe_label(Dataset.read(folder, graphs=()), label)
+        keep_json(json_file, asdict(found))
+        for section in sections_of_label(found):
+            console.print(_table(section))
+        return
     with busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
     keep_json(json_file, asdict(description))
-    console = console_beside(json_file, highlight=False)
     console.print(printable(description.name), style="bold", markup=False)
     for line in (description.description, description.licence and f"Licence: {description.licence}"):
         if line:
             console.print(printable(line), markup=False)
     for section in sections(description):
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for i, name in enumerate(section.header):
-            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-        for row in section.rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(_table(section))
     if report is not None:
         write_page(report, page_of_data(description), console)
+
+
+def _table(section: Section) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(section.header):
+        table.add_column(escape(name), justify="left" if i == 0 else "right", overflow="fold")
+    for row in section.rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 @data_app.command("import")

@@ -67,7 +67,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
-    ks, constants, by = _cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
+    ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
     model = load(run, device=device, changes=False)
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
@@ -136,7 +136,12 @@ def _links(path: Path, model: Model, dataset: Dataset, *, answer_free: bool) -> 
     return heaviest_links(edges, ORACLE)
 
 
-def _cut_offs(text: str) -> list[int]:
+def cut_offs(text: str) -> list[int]:
+    """Cut-offs with commas between them, ascending.
+
+    Raises:
+        BadInput: they are no whole numbers above 0.
+    """
     try:
         ks = sorted({int(part) for part in text.split(",")})
     except ValueError:

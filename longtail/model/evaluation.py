@@ -82,11 +82,7 @@ def evaluate(
         test = must_have_test(dataset)
     else:
         test = dataset
-    if train is None:
-        problem = "expected the labels of the training documents beside a split, found none"
-        raise BadInput("train", problem, remedy="give train=dataset.train.targets")
-    for name, targets in (("dataset", test.targets), ("train", train)):
-        _must_have_labels(name, targets, len(model.labels))
+    train = _must_have_labels(test, train, len(model.labels))
     drawn = _drawn(len(test), sample)
     if drawn is not None:
         test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
@@ -100,10 +96,16 @@ def evaluate(
     return replace(found, drawn=drawn)
 
 
-def _must_have_labels(name: str, targets: CSR, labels: int) -> None:
-    if targets.shape[1] != labels:
-        problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
-        raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+def _must_have_labels(test: Split, train: CSR | None, labels: int) -> CSR:
+    """The labels of the training documents, which must be there, and as many as the model has, as those of the test."""
+    if train is None:
+        problem = "expected the labels of the training documents beside a split, found none"
+        raise BadInput("train", problem, remedy="give train=dataset.train.targets")
+    for name, targets in (("dataset", test.targets), ("train", train)):
+        if targets.shape[1] != labels:
+            problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
+            raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+    return train
 
 
 def _drawn(documents: int, sample: int | None) -> Drawn | None:
