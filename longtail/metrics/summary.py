@@ -156,13 +156,21 @@ class Evaluation:
         return _table(self, with_intervals=bool(self.intervals), macro=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
-        full = _table(self, with_intervals=bool(self.intervals))
-        fits = console.measure(full, options=options.update_width(_UNLIMITED)).maximum <= options.max_width
+        """Metrics down, score kinds across, A, B and N beside every PSP, or below; intervals where they fit."""
+
+        def fitting(*, with_intervals: bool, constants: bool) -> Table | None:
+            table = _table(self, with_intervals=with_intervals, constants=constants)
+            wide = console.measure(table, options=options.update_width(_UNLIMITED)).maximum
+            return table if wide <= options.max_width else None
+
+        full = fitting(with_intervals=bool(self.intervals), constants=True)
+        plain = full or fitting(with_intervals=False, constants=True)
         drawn = "" if self.drawn is None else f" of {self.drawn.of:,}, drawn at random (seed {self.drawn.seed})"
         documents = f"{self.n:,} test documents{drawn}"
         lines = [f"{documents}, in percent; * marks {self.headline}, which predictions use."]
-        if self.intervals and fits:
+        if plain is None and self.propensity is not None:
+            lines.append(f"PSP and PSnDCG: {_constants(self)}.")
+        if self.intervals and full is not None:
             lines.append("± is half the width of the 95 % bootstrap interval.")
         elif self.intervals:
             lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
@@ -170,7 +178,7 @@ class Evaluation:
             lines.append("ECE: how far probabilities are from the shares that are right, in points; less is better.")
         if self.propensity is None:
             lines.append(f"No PSP: dataset.json gives no propensity constants A and B. {_IN_USE}")
-        yield full if fits else _table(self, with_intervals=False)
+        yield plain or _table(self, with_intervals=False, constants=False)
         yield Text("\n".join(lines))
         for name, groups in self.by.items():
             yield group_table(name, groups, self.headline)
@@ -264,19 +272,24 @@ def shown_of(measured: Collection[str]) -> list[str]:
     return [first, *(last[name] for name in ("nDCG", "R", "PSP") if name in last)]
 
 
-def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False) -> Table:
+def _table(evaluation: Evaluation, *, with_intervals: bool, constants: bool = True, macro: bool = False) -> Table:
+    """All metrics, or the macro-averaged ones; with constants, those of each PSP beside it, else in its name."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
     for kind in evaluation.kinds:
         marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    if evaluation.propensity is not None and not macro:
-        table.add_column()
+    if evaluation.propensity is not None and constants and not macro:
+        table.add_column(no_wrap=True)
     names = [name for name in evaluation.kinds[evaluation.headline] if metric_of(name).macro == macro]
     for name, following in zip(names, [*names[1:], ""], strict=True):
         for one in (evaluation, *evaluation.others) if metric_of(name).weighted else (evaluation,):
             cells = [_cell(one, kind, name, with_intervals=with_intervals) for kind in one.kinds]
-            table.add_row(name, *cells, *_constants(one, name))
+            weighted = one.propensity is not None and metric_of(name).weighted
+            also = "" if one is evaluation or one.propensity is None else f", A {one.propensity.A:g}"
+            table.add_row(
+                name if constants else name + also, *cells, *([_constants(one)] if weighted and constants else [])
+            )
         if name.partition("@")[0] != following.partition("@")[0]:
             table.add_section()
     for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
@@ -285,12 +298,10 @@ def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False)
     return table
 
 
-def _constants(evaluation: Evaluation, name: str) -> list[str]:
-    """The cell with what a metric depends on, if it does."""
+def _constants(evaluation: Evaluation) -> str:
+    """What PSP depends on."""
     constants = evaluation.propensity
-    if constants is None or not metric_of(name).weighted:
-        return []
-    return [f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}"]
+    return "" if constants is None else f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}"
 
 
 def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool) -> str:
