@@ -218,6 +218,7 @@ class Linking:
             fields=o.fields,
             width=o.width,
             max_length=o.max_length,
+            texts_at_once=o.texts_at_once,
             static_vectors=o.static_vectors,
             epochs=o.linker_epochs,
             batch=o.batch,

@@ -191,7 +191,9 @@ class Plan:
         numbers = 3 * parameters + 6 * batch.targets.numel()
         activations += 0 if reckoning is None else reckoning.memory
         memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
-        _refuse("memory", memory, free_bytes(device), "lower batch, random_negatives, width or max_length")
+        remedy = "lower batch, random_negatives, width or max_length"
+        remedy += ", or give texts_at_once" if activations else ""
+        _refuse("memory", memory, free_bytes(device), remedy)
         if self._folder is not None:
             there = next(
                 place for place in (self._folder.absolute(), *self._folder.absolute().parents) if place.exists()
@@ -299,7 +301,10 @@ def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
         return 0
     lengths = tokens.mask.sum(1).double()  # rows of similar length are padded together, so that padding is little
     width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
-    return int(2 * layers * (lengths * (34 * width + 5 * heads * lengths)).sum())
+    at_once = next((part.texts_at_once for part in module.modules() if hasattr(part, "texts_at_once")), None)
+    held = lengths if at_once is None else lengths.sort(descending=True).values[:at_once]
+    words = 0 if at_once is None else 2 * 4 * width * int(lengths.sum())  # which stay, with their gradients
+    return words + int(2 * layers * (held * (34 * width + 5 * heads * held)).sum())
 
 
 def free_bytes(device: torch.device) -> int:

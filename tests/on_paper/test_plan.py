@@ -38,6 +38,7 @@ SETTINGS = {  # of each option another value than its default
     "refit": True,
     "momentum": 0.9,
     "bfloat16": True,
+    "texts_at_once": 64,
     "labels_at_once": 10,
 }
 every_recipe = pytest.mark.parametrize("recipe", ROWS)
@@ -80,7 +81,7 @@ def test_options_are_those_of_the_recipe(recipe: str) -> None:
         with pytest.raises(BadInput, match=f"{other}: a plan of {recipe} on paper does not depend on it; leave it out"):
             on_paper(recipe, {other: 1}, **SIZE)
     for name in read_by(recipe):
-        fixed = {"encoder": "minilm"} if name in {"max_length", "labels_at_once"} else {}
+        fixed = {"encoder": "minilm"} if name in {"max_length", "labels_at_once", "texts_at_once"} else {}
         plans = [on_paper(recipe, fixed | more, **SIZE, world=2).as_json() for more in ({}, {name: SETTINGS[name]})]
         assert plans[0] != plans[1], name
     assert on_paper(recipe, {}, **SIZE).epochs >= 6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
 from longtail.files import write_json
@@ -34,6 +36,11 @@ class TransformerEncoder(Encoder):
     Rows are sorted by length and run in a few sub-batches of similar length, so that short texts do not pay for long
     ones. Neither padding nor the rest of a batch changes a row's vector.
 
+    With ``texts_at_once``, activations are held of so many texts: a sub-batch of at most that many is encoded once for
+    the loss, and once more for its gradients when their turn comes, with the same random numbers. So a batch of any
+    size needs the memory of a few texts and of a vector a token, for a third more work. Source: gradient caching (Gao
+    et al., 2021), here by checkpoints (Chen et al., 2016), so that losses need not know.
+
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
         max_length: tokens a text may have; None takes what the folder says.
@@ -43,12 +50,16 @@ class TransformerEncoder(Encoder):
             such layer.
         seed: draws the start of a new projection.
 
+    Attributes:
+        texts_at_once: whose activations are held in training; None for all of a batch.
+
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
         MissingExtra: a package that it needs is not installed.
     """
 
     tokenizer: TransformerTokenizer
+    texts_at_once: int | None = None
 
     def __init__(
         self,
@@ -93,10 +104,15 @@ class TransformerEncoder(Encoder):
         order = lengths.argsort(stable=True)
         in_order = lengths[order].cpu().numpy()
         ends = cuts(in_order, _OVERHEAD.get(text.ids.device.type, _OVERHEAD_ELSEWHERE))
+        held = self.texts_at_once if torch.is_grad_enabled() else None
+        if held is not None:
+            ends = np.unique(np.concatenate([ends, *(np.arange(*span, held) for span in pairwise(ends))]))
         counts = np.diff(ends).tolist()
         words = self.backbone.get_input_embeddings()(text.ids[order])  # (B, T, H), once: its gradient is a whole table
         parts = [
             self._pooled(some_words[:, :width], some_mask[:, :width])
+            if held is None
+            else checkpoint(self._pooled, some_words[:, :width], some_mask[:, :width], use_reentrant=False)
             for some_words, some_mask, width in zip(
                 torch.split(words, counts),
                 torch.split(text.mask[order], counts),

@@ -245,3 +245,47 @@ def test_half_precision_on_a_gpu(tiny_bert: Path) -> None:
         found = encoder.to(device)(tokens(encoder).to(device))
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=3e-2)
+
+
+def gradients(encoder: TransformerEncoder) -> tuple[dict[str, Tensor], int]:
+    """Of a loss of one batch in training mode, and the bytes that were held for them."""
+    held: dict[int, int] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        held[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    encoder.train().zero_grad()
+    torch.manual_seed(0)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        found = encoder(tokens(encoder, TEXTS * 8))
+        loss = (found @ found.T).softmax(1).diagonal().log().sum()
+    parameters = {parameter.untyped_storage().data_ptr() for parameter in encoder.parameters()}
+    size = sum(size for place, size in held.items() if place not in parameters)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return {name: p.grad for name, p in encoder.named_parameters() if p.grad is not None}, size
+
+
+def test_with_few_texts_at_once_gradients_are_the_same_and_little_is_held(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = TransformerEncoder(tiny_bert)  # whose layers drop numbers at random
+    all_held = gradients(encoder)[1]
+    encoder.texts_at_once = 3
+    few, least = gradients(encoder)
+    monkeypatch.setattr(transformer, "checkpoint", lambda function, *given, **_: function(*given))
+    expected, most = gradients(encoder)  # the same sub-batches, all of which are held
+    assert few.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(few[name], gradient, rtol=0, atol=0)
+    assert least < most / 5
+    assert least < all_held / 5
+
+
+def test_texts_at_once_change_nothing_but_rounding(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert)
+    whole = vectors(encoder)
+    encoder.texts_at_once = 2
+    torch.testing.assert_close(vectors(encoder), whole, rtol=0, atol=0)  # without gradients nothing is held at all
+    with torch.enable_grad():
+        close(encoder.eval()(tokens(encoder)).detach(), whole)
