@@ -98,6 +98,7 @@ class Batch:
             there are fewer; targets and mask, False on these, are then (B, S). None where all share the whole pool.
         graphs: a pool of nodes for each metadata graph, by its name; empty where no graph is used.
         links: the nodes that documents are enriched with; None where they are not.
+        positives: true labels of a document in the pool, a mean over the documents of the whole batch.
     """
 
     rows: Tensor
@@ -109,6 +110,7 @@ class Batch:
     places: Tensor | None = None
     graphs: Mapping[str, Anchors] = field(default_factory=dict)
     links: Links | None = None
+    positives: float = 0.0
 
     @property
     def nodes(self) -> list[Tokens]:
@@ -138,7 +140,22 @@ class Batch:
             None if self.places is None else self.places.to(device),
             {name: anchors.to(device) for name, anchors in self.graphs.items()},
             None if self.links is None else self.links.to(device),
+            self.positives,
         )
+
+
+def positives_in_pool(matrix: CSR, rows: IntArray, label_ids: IntArray) -> float:
+    """How many entries of a row of a matrix are in a pool, a mean over some of its rows.
+
+    Args:
+        matrix: (N, L).
+        rows: (B,) int64 in [0, N).
+        label_ids: (P,) int64 in [0, L), ascending, each once.
+    """
+    labels = matrix.indices[gather(matrix.indptr, rows)[0]]
+    at = np.searchsorted(label_ids, labels)
+    inside = np.append(label_ids, -1)[at] == labels
+    return float(inside.sum() / max(len(rows), 1))
 
 
 def pairs_in_pool(

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from longtail.batches.batch import Batch, pairs_in_pool
+from longtail.batches.batch import Batch, pairs_in_pool, positives_in_pool
 from longtail.batches.links import LinkedNodes
 from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
@@ -107,4 +107,13 @@ class Loader:
             places=None if places is None else torch.from_numpy(places[here]),
             graphs=graphs,
             links=links,
+            positives=self._positives(draw.rows, label_ids)
+            if places is None
+            else np.count_nonzero(targets) / len(targets),
         )
+
+    def _positives(self, rows: IntArray, label_ids: IntArray) -> float:
+        targets = self.split.targets
+        if self.pool.every_label:
+            return float((targets.indptr[rows + 1] - targets.indptr[rows]).mean())
+        return positives_in_pool(targets, rows, label_ids)

@@ -6,7 +6,7 @@ import inspect
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from longtail.errors import BadInput
 from longtail.files import read_json, replacing, write_json
 from longtail.locks import LOCK
 from longtail.model import load
-from longtail.model.evaluation import DEPTH, must_have_test, rank_test
+from longtail.model.evaluation import DEPTH, latency, must_have_test, rank_test
 from longtail.recipes import RECIPES
 from longtail.report.commands import defaults_of, train_command, typed
 from longtail.report.outcome import Outcome, model_bytes
@@ -156,16 +156,20 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
 
 def predict(job: Job, test: Split) -> None:
     """Rank labels for the test documents with the model of a run, and keep that in the run's folder."""
-    ranked = rank_test(load(job.folder, changes=False), test)
-    _keep(job, ranked.tops, ranked.milliseconds)
+    model = load(job.folder, changes=False)
+    ranked = rank_test(model, test)
+    _keep(job, ranked.tops, ranked.milliseconds, latency(model, test))
 
 
-def _keep(job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float]) -> None:
-    """Write what a run predicts, and how long that took, by score kind."""
+def _keep(
+    job: Job, tops: Mapping[str, TopK], milliseconds: Mapping[str, float], single: tuple[float, float] | None = None
+) -> None:
+    """Write what a run predicts, and how long that took, by score kind, and of single texts where that is known."""
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
     with replacing(job.folder / _RANKED) as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
     said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.folder)}
+    said |= {"latency": single}
     write_card(job.folder / _CARD, said, files=[_RANKED])
 
 
@@ -180,7 +184,8 @@ def outcome(job: Job) -> Outcome:
     arrays = read_archive(job.folder / _RANKED, names, remedy=remedy)
     tops = {kind: TopK(*arrays[2 * i : 2 * i + 2]) for i, kind in enumerate(said["kinds"])}
     size = said.get("model_bytes")  # earlier comparisons have none
-    return Outcome.of(job.folder, tops, said["milliseconds"], seed=job.seed, command=typed(job.command), size=size)
+    found = Outcome.of(job.folder, tops, said["milliseconds"], seed=job.seed, command=typed(job.command), size=size)
+    return replace(found, latency=said.get("latency"))
 
 
 def reached(folder: Path) -> str:

@@ -134,6 +134,28 @@ def must_have_test(dataset: Dataset) -> Split:
     return dataset.test
 
 
+def latency(model: Model, test: Split, texts: int = 200, k: int = DEPTH) -> tuple[float, float]:
+    """How long the labels of a single text take, one after the other: the median and the 99th percentile.
+
+    Args:
+        model: ranks, by the score kind that its predictions use.
+        test: documents, of which as many are asked as ``texts`` says, evenly spread.
+        texts: at most, and one before them that is not counted.
+        k: labels of each.
+
+    Returns:
+        Milliseconds.
+    """
+    rows = np.linspace(0, len(test) - 1, min(texts, len(test))).astype(np.int64)
+    times = []
+    for row in (rows[0], *rows):
+        start = time.perf_counter()
+        model.search(model.encode(test.documents.take(np.array([row]))), k)
+        times.append(1000 * (time.perf_counter() - start))
+    p50, p99 = np.percentile(times[1:], [50, 99]).tolist()
+    return round(p50, 4), round(p99, 4)
+
+
 def rank_test(model: Model, test: Split, k: int = DEPTH, links: IntArray | None = None) -> Ranked:
     """Rank labels for test documents by every score kind, all documents at once, and take the time.
 

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from longtail.metrics.ranking import columns, metric_of
+from longtail.report.costs import NOTE, costs
 from longtail.report.figures import (
     Series,
     bars,
@@ -188,28 +189,14 @@ def _differences(results: Mapping[str, Any]) -> str:
 
 
 def _costs(rows: Mapping[str, Any]) -> str:
-    on_gpu = any(run["peak_gpu_memory"] for row in rows.values() for run in row["runs"])
+    found = costs(rows)
     lines = []
-    for label, row in rows.items():
-        runs, gpu = row["runs"], max(run["peak_gpu_memory"] for run in row["runs"])
-        values = [
-            "" if row["batch"] is None else f"{row['batch']:,}",
-            "" if row["pool"] is None else f"{row['pool']:,.0f}",
-            duration(mean([run["seconds"] for run in runs])),
-            size(max(run["peak_memory"] for run in runs)),
-            *([size(gpu) if gpu else ""] if on_gpu else []),
-            size(mean([run["model_bytes"] for run in runs])),
-            f"{mean([run['milliseconds_a_text'][row['headline']] for run in runs]):.3g} ms",
-        ]
-        lines.append(row_of(label, (f"<td>{value}</td>" for value in values)))
-    gpu_memory = ["GPU memory"] if on_gpu else []
-    header = ["method", "batch", "pool", "training", "peak memory", *gpu_memory, "model", "time a text"]
-    note = (
-        f"Each run in a process of its own; {_seeds(rows)}. Batch: documents; pool: labels that they are "
-        "scored against. Time a text: from text to labels, all test documents at once, which is the throughput upside "
-        "down and not the latency of a single text."
-    )
-    return paragraph(note) + table_of(header, lines)
+    for label, of in found.items():
+        below = (f"<small>{one.ratio}</small>" if one.ratio and len(rows) > 1 else "" for one in of.values())
+        cells = (f"<td>{one.said}{ratio}</td>" for one, ratio in zip(of.values(), below, strict=True))
+        lines.append(row_of(label, cells))
+    note = f"Each run in a process of its own; {_seeds(rows)}. {NOTE}"
+    return paragraph(note) + table_of(["method", *next(iter(found.values()))], lines)
 
 
 def _graphs(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

@@ -131,6 +131,7 @@ def as_json(row: Row) -> dict[str, Any]:
                 "peak_gpu_memory": found.cost.peak_gpu_memory,
                 "model_bytes": found.model_bytes,
                 "milliseconds_a_text": dict(found.milliseconds),
+                "latency": None if found.latency is None else dict(zip(("p50", "p99"), found.latency, strict=True)),
                 "versions": found.settings["versions"],
             }
             for found in row.outcomes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from longtail.report.costs import NOTE, costs
 from longtail.report.selection import best_of, differing, unfinished
-from longtail.units import duration, half_width, mean, size
+from longtail.units import half_width
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -69,29 +70,14 @@ def _differences(results: Mapping[str, Any]) -> str:
 
 
 def _costs(rows: Mapping[str, Any]) -> str:
-    lines = []
-    for label, row in rows.items():
-        runs, headline = row["runs"], row["headline"]
-        gpu = max(run["peak_gpu_memory"] for run in runs)
-        lines.append(
-            [
-                label,
-                _count(row["batch"]),
-                _count(row["pool"]),
-                duration(mean([run["seconds"] for run in runs])),
-                size(max(run["peak_memory"] for run in runs)),
-                size(gpu) if gpu else "",
-                size(mean([run["model_bytes"] for run in runs])),
-                f"{mean([run['milliseconds_a_text'][headline] for run in runs]):.3g} ms",
-            ]
-        )
-    note = (
-        "Means over the seeds; memory is the peak of the training process. Pool: labels of a batch's pool, in the "
-        "first epoch. Time a text: from text to labels, all test documents at once, which is the throughput upside "
-        "down and not the latency of a single text."
-    )
-    header = ["", "batch", "pool", "training", "peak memory", "peak GPU memory", "model", "time a text"]
-    return note + "\n\n" + _table(header, lines)
+    found = costs(rows)
+    header = ["", *next(iter(found.values()))]
+    several = len(rows) > 1
+    lines = [
+        [label, *(f"{one.said} ({one.ratio})" if one.ratio and several else one.said for one in of.values())]
+        for label, of in found.items()
+    ]
+    return f"Means over the seeds. {NOTE}\n\n{_table(header, lines)}"
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -109,7 +95,3 @@ def _plus_minus(value: Mapping[str, float]) -> str:
 
 def _spread(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
-
-
-def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"

@@ -26,6 +26,7 @@ class Outcome:
         seed: of the run.
         command: that makes it again, as it is typed.
         log: the lines of ``metrics.jsonl``; none where there is no such file.
+        latency: milliseconds of a single text, the median and the 99th percentile; None where it was not taken.
     """
 
     tops: Mapping[str, TopK]
@@ -36,6 +37,7 @@ class Outcome:
     seed: int
     command: str
     log: Sequence[Mapping[str, Any]] = field(repr=False)
+    latency: Sequence[float] | None = None
 
     @classmethod
     def of(

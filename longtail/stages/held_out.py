@@ -23,7 +23,7 @@ from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.keys import keys_of
 from longtail.search.memory import most_of
-from longtail.stages.recipe import RunOptions
+from longtail.stages.recipe import SCORED, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
 
@@ -94,7 +94,7 @@ def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
     if len(held_out) > _SCORED:
         held_out = held_out.take(np.linspace(0, len(held_out) - 1, _SCORED).astype(np.int64))
     if run.plan is not None:
-        run.counted("held-out score", len(held_out), len(model.kinds) * len(model.labels), model.width)
+        run.counted(SCORED, len(held_out), len(model.kinds) * len(model.labels), model.width)
         return 0.0
     vectors = model.encode(held_out.documents)
     measured = []

@@ -35,6 +35,7 @@ _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what i
 _FEW = 500  # documents, of which fewer make a user wonder
 _EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
 _SHARDS = "shards"  # the option, which a run keeps where it was left to the processes
+SCORED = "held-out score"  # in a plan, of stages that are scored while they are trained
 _REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
@@ -60,6 +61,12 @@ class RunOptions:
         0,
         "parts that steps are taken in, a multiple of the processes that torchrun starts; as many as these if 0; a run "
         "keeps them, however many processes go on with it; see docs/guides/cluster.md",
+        within=NATURAL,
+    )
+    evaluate_every: int = option(
+        0,
+        "epochs after which held-out documents are ranked, and the mean of P@1, P@3 and P@5 goes into the log and the "
+        "report; 0 for never",
         within=NATURAL,
     )
     preset: str | None = option(
@@ -147,6 +154,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         o: the options.
         said: of those among them that nobody gave by name, a line before the plan; empty for none.
     """
+    run.evaluate_every = o.evaluate_every
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return _fitted(page, run, dataset, o)
@@ -211,6 +219,9 @@ def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Data
         found = _choice(o, o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds)
         run.progress.chosen = {**chosen, **found}
     plan = plan_of(_as_chosen(o, run))
+    if o.evaluate_every and SCORED not in plan.work:
+        problem = "no stage of the recipe ranks held-out documents while it is trained, or none are held out"
+        raise BadInput("evaluate_every", problem, remedy="leave it out, or give validation, as 0.05")
     run.log.show(plan.table())
     if o.budget is not None and set(run.progress.chosen) - {_SHARDS}:
         run.log.say(f"budget of {time_of(o.budget)}: {_said(run.progress.chosen)}, about {duration(plan.seconds)}")

@@ -44,23 +44,27 @@ class Course:
     Args:
         epochs: passes over the sampler's epoch.
         schedule: the factor of the learning rate at a step out of so many steps.
+        score: how good the model is by now, on documents that were held out; None where there is none.
+        every: after so many epochs, and at the end, it is asked for; 0 for never.
 
     Attributes:
         epochs: after which the stage ends; those that it has at most, as long as it may end by itself.
         state: what of it belongs into a checkpoint, by name.
     """
 
-    def __init__(self, epochs: int, schedule: Schedule) -> None:
-        self.epochs, self._schedule = epochs, schedule
+    def __init__(self, epochs: int, schedule: Schedule, score: Score | None = None, every: int = 0) -> None:
+        self.epochs, self._schedule, self._asked, self._every = epochs, schedule, score, every
         self.state: dict[str, UntilBest] = {}
 
     def factor(self, step: int, steps: int) -> float:
         """The factor of the learning rate at a step, counted over all epochs, of which each has so many steps."""
         return self._schedule(step, self.epochs * steps)
 
-    def ended(self) -> dict[str, float]:
-        """Take note that an epoch has ended. Returns what its line in the log is to say, by name."""
-        return {}
+    def ended(self, done: int) -> dict[str, float]:
+        """Take note that so many epochs have ended. Returns what the line of the last in the log is to say, by name."""
+        if self._asked is None or not self._every or (done % self._every and done < self.epochs):
+            return {}
+        return {"held_out": round(self._asked(), 6)}
 
 
 class UntilBest(Course):
@@ -92,7 +96,7 @@ class UntilBest(Course):
         first = self._falls_after * steps
         return min(rise, self._schedule(step - first, self.epochs * steps - first))
 
-    def ended(self) -> dict[str, float]:
+    def ended(self, done: int) -> dict[str, float]:  # noqa: ARG002
         """Ask for the score. Returns what the line of the epoch in the log is to say, by name."""
         self._scores.append(self._score())
         self._look()
@@ -116,7 +120,7 @@ class UntilBest(Course):
             self._look()
 
 
-def course_of(stage: str, epochs: int, schedule: str, warmup: int, score: Score | None) -> Course:
+def course_of(stage: str, epochs: int, schedule: str, warmup: int, score: Score | None, every: int = 0) -> Course:
     """The course of a stage.
 
     Args:
@@ -125,12 +129,13 @@ def course_of(stage: str, epochs: int, schedule: str, warmup: int, score: Score 
         schedule: how the learning rate falls, a key of `SCHEDULES`.
         warmup: steps over which it rises.
         score: what a stage that ends by itself is to raise; None where there is none.
+        every: after so many epochs it is asked for where the number of epochs is known; 0 for never.
 
     Raises:
         BadInput: it is to end by itself, and has no score.
     """
     if not isinstance(epochs, AtMost):
-        return Course(epochs, SCHEDULES[schedule](warmup))
+        return Course(epochs, SCHEDULES[schedule](warmup), score, every)
     if score is None:
         problem = f"expected a number, found auto, and no held-out documents say when the stage {stage} is at its best"
         raise BadInput("epochs", problem, remedy="give a number")

@@ -76,14 +76,14 @@ def fit(
                 set_learning_rate(optimizer, course.factor(epoch * steps + step, steps))
                 place = (stage, epoch, step)
                 taken = _taken(taker, objective, parts, place, seed=seed, ask=progress.is_due(), modules=modules)
-                progress.log.step(taken.terms, taken.rows, batches.pool_of(parts[0]))
+                progress.log.step(taken.terms, taken.rows, batches.pool_of(parts[0]), parts[0].positives)
                 if taken.asked and step + 1 < steps:
                     with taker.whole(state=True):
                         progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
             epoch, start = epoch + 1, 0
             with taker.whole(state=taken.asked):
                 must_be_finite(f"stage {stage}, end of epoch {epoch}", _states(modules))
-                said = course.ended()
+                said = course.ended(epoch)
                 progress.log.epoch(epoch, course.epochs, epoch * steps, **said)
                 if taken.asked and epoch < course.epochs:
                     progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0})

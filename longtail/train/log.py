@@ -58,6 +58,7 @@ class Log:
         self._stage = ""
         self._sums: dict[str, float] = {}
         self._steps = self._rows = self._pool = self._taken = 0
+        self._positives = 0.0
         self._since = time.monotonic()
 
     def within(self, path: Path | None, name: str) -> Log:
@@ -93,7 +94,7 @@ class Log:
         """Begin to show a stage of so many steps, of which some are done."""
         self.passed(stage, done)
         if not done:
-            self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
+            self._begin_epoch()
         if self.console is not None and self.console.is_terminal:
             columns = (
                 TextColumn("{task.description}"),
@@ -114,14 +115,19 @@ class Log:
         self._stage, self._taken = stage, done
         self._rewind(stage, done)
 
-    def step(self, terms: Mapping[str, float], rows: int, pool: int) -> None:
-        """Count one step: its loss terms, its number of documents and the labels of its pool."""
+    def _begin_epoch(self) -> None:
+        self._sums, self._steps, self._rows, self._pool, self._positives = {}, 0, 0, 0, 0.0
+        self._since = time.monotonic()
+
+    def step(self, terms: Mapping[str, float], rows: int, pool: int, positives: float) -> None:
+        """Count one step: its loss terms, its documents, the labels of its pool, and the true ones of a document."""
         for name, value in terms.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
         self._steps += 1
         self._taken += 1
         self._rows += rows
         self._pool += pool
+        self._positives += positives
         if self._progress is not None:
             task = self._progress.task_ids[0]
             self._progress.update(task, advance=1, rate=f"{self._rate():,.0f} rows/s", terms=_terms(self._means()))
@@ -144,6 +150,7 @@ class Log:
             seconds=round(seconds, 3),
             rows_per_second=round(rate, 1),
             pool=round(self._pool / max(self._steps, 1), 1),
+            positives=round(self._positives / max(self._steps, 1), 3),
             terms={name: round(value, 6) for name, value in means.items()},
             **fields,
         )
@@ -154,7 +161,7 @@ class Log:
             self.console.print(line, highlight=False, soft_wrap=True)
         elif self._progress is not None:
             self._progress.update(self._progress.task_ids[0], total=step // epoch * epochs)
-        self._sums, self._steps, self._rows, self._pool, self._since = {}, 0, 0, 0, time.monotonic()
+        self._begin_epoch()
 
     def note(self, **fields: Any) -> None:
         """Append a line on the stage, under the step that comes next, counted from 1; the epochs before it are done."""
@@ -186,12 +193,13 @@ class Log:
     def state_dict(self) -> dict[str, Any]:
         """The running means of the epoch, for a checkpoint."""
         seconds = time.monotonic() - self._since
-        return {"sums": self._sums, "steps": self._steps, "rows": self._rows, "pool": self._pool, "seconds": seconds}
+        counts = {"steps": self._steps, "rows": self._rows, "pool": self._pool, "positives": self._positives}
+        return {"sums": self._sums, **counts, "seconds": seconds}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take the running means back from a checkpoint."""
         self._sums, self._steps = dict(state["sums"]), state["steps"]
-        self._rows, self._pool = state["rows"], state["pool"]
+        self._rows, self._pool, self._positives = state["rows"], state["pool"], state.get("positives", 0.0)
         self._since = time.monotonic() - state["seconds"]
 
 

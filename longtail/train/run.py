@@ -59,8 +59,7 @@ class Run:
 
     Attributes:
         recipe: its name, once it has begun.
-        seed: of all random numbers, from the recipe's options.
-        device: where it trains, from the recipe's options.
+        seed, device, evaluate_every: those of the recipe's options.
         ranks: the processes that train it.
         shards: that its steps are taken in, once it has begun; None for one.
         plan: what it would do, while its page is run for that.
@@ -82,7 +81,7 @@ class Run:
         self.log = log or Log(path) if self.ranks.first else Log()
         self.progress = Progress(None if dry else folder, self.log, interval, writes=self.ranks.first)
         self.shards: Shards | None = None
-        self.recipe, self.seed, self.device = "", 0, torch.device("cpu")
+        self.recipe, self.seed, self.evaluate_every, self.device = "", 0, 0, torch.device("cpu")
         self.plan: Plan | None = None
         self.interval, self.planned, self.since = interval, False, time.monotonic()
         self._made: dict[str, Any] = {}
@@ -197,7 +196,8 @@ class Run:
         Raises:
             BadInput: the stage is to end by itself, and has no score.
         """
-        course = course_of(stage, epochs, schedule, batches.steps() if warmup is None else warmup, score)
+        rise = batches.steps() if warmup is None else warmup
+        course = course_of(stage, epochs, schedule, rise, score, self.evaluate_every)
         if self.plan is None:
             with self.log.parts(stage):
                 fit(
@@ -221,7 +221,7 @@ class Run:
         for epoch in range(epochs):
             if before_epoch is not None:
                 before_epoch(epoch)
-            course.ended()
+            course.ended(epoch + 1)
 
     def embed(self, encoder: Encoder, table: Ragged, *, what: str = "encoding texts") -> FloatArray:
         """The (n, D) float32 vectors of a token table under an encoder.

@@ -113,6 +113,7 @@ def test_every_true_pair_in_the_pool_is_a_target_sampled_or_not(positives: int |
         assert (np.diff(labels) > 0).all()
         np.testing.assert_array_equal(batch.targets.numpy(), truth[np.ix_(rows, labels)])
         np.testing.assert_array_equal(batch.mask.numpy(), ~unknown[np.ix_(rows, labels)])
+        assert batch.positives == pytest.approx((truth[np.ix_(rows, labels)] > 0).sum(1).mean())
         assert (batch.targets.dtype, batch.mask.dtype) == (torch.float32, torch.bool)
         assert (batch.rows.dtype, batch.label_ids.dtype) == (torch.int64, torch.int64)
         np.testing.assert_array_equal(values(batch.documents).numpy(), rows)
@@ -151,6 +152,7 @@ def test_a_batch_of_every_label_holds_no_matrix_of_them() -> None:
     batch = next(every.epoch(0))
     assert batch.targets.numel() == batch.mask.numel() == len(batch.label_ids) == 0
     assert every.pool_of(batch) == L
+    assert batch.positives == pytest.approx(np.diff(split.targets.indptr)[batch.rows.numpy()].mean())
     some = loader(split, sampler, Pool(split.targets, random=7))
     batch = next(some.epoch(0))
     assert some.pool_of(batch) == batch.targets.shape[1] < L
@@ -207,6 +209,7 @@ def test_parts_of_a_batch_are_the_whole_cut_up(count: int) -> None:
         for name in ("rows", "targets", "mask"):
             assert torch.equal(torch.cat([getattr(part, name) for part in some]), getattr(batch, name)), name
         assert all(torch.equal(part.label_ids, batch.label_ids) for part in some)
+        assert {part.positives for part in some} == {batch.positives}
         for of in (
             lambda b: b.documents,
             lambda b: b.labels,

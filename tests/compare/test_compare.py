@@ -98,6 +98,7 @@ def test_costs_are_those_of_the_training_process(compared):
             assert run["peak_gpu_memory"] == 0
             assert 60 * 16 * 4 < run["model_bytes"] < 2**22
             assert 0 < run["milliseconds_a_text"][row["headline"]] < 100
+            assert 0 < run["latency"]["p50"] <= run["latency"]["p99"]
 
 
 def test_the_tables_hold_every_method_and_the_files_hold_the_results(compared):

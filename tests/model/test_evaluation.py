@@ -15,6 +15,7 @@ from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
 from longtail.metrics.reliability import calibration_errors
 from longtail.model import load
+from longtail.model.evaluation import latency
 from longtail.testing.planted import planted
 
 
@@ -84,6 +85,23 @@ def test_a_model_a_folder_a_data_set_and_a_split_say_the_same(found, trained, da
     assert (both.propensity, both.others[0].propensity) == (Propensity(0.6, 2.6), dataset.propensity)
     assert both.kinds == other.kinds
     assert both.others[0].kinds["fused"]["PSP@5"] == found.kinds["fused"]["PSP@5"]
+
+
+def test_the_latency_is_that_of_texts_one_after_the_other(trained, dataset):
+    model, asked = load(trained, device="cpu"), []
+    search = model.search
+
+    class Counted:
+        def __getattr__(self, name):
+            return getattr(model, name)
+
+        def search(self, vectors, k, **options):
+            asked.append(len(vectors))
+            return search(vectors, k, **options)
+
+    p50, p99 = latency(Counted(), dataset.test, texts=20)
+    assert asked == [1] * 21, "one before them is not counted"
+    assert 0 < p50 <= p99
 
 
 def test_cut_offs_and_intervals_are_asked_for(trained, dataset):

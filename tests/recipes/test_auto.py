@@ -90,6 +90,25 @@ def test_recipes_that_hold_documents_out_end_by_themselves(data, recipe, tmp_pat
     assert len({line["stage"] for line in lines}) == 1
 
 
+def test_scores_every_so_many_epochs_are_in_the_log_and_change_nothing(data, tmp_path):
+    options = {**SMALL, "epochs": 3, "validation": 0.3}
+    plain = recipes.unidec(data, **options)
+    run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
+    model = recipes.unidec(data, out=run, evaluate_every=2, **options)
+    lines = [line for line in read_log(tmp_path / "run" / "metrics.jsonl") if "epoch" in line]
+    assert [line["epoch"] for line in lines if "held_out" in line] == [2, 3]
+    assert all(1 <= line["positives"] <= line["pool"] for line in lines)
+    for kind, vectors in plain.vectors.items():
+        np.testing.assert_array_equal(model.vectors[kind], vectors)
+
+
+@pytest.mark.parametrize(("recipe", "options"), [("astec", {}), ("unidec", {"validation": 0.0})])
+def test_scores_are_refused_where_there_are_none(data, tmp_path, recipe, options):
+    with pytest.raises(BadInput, match=r"^evaluate_every: no stage of the recipe ranks held-out documents"):
+        recipes.RECIPES[recipe](data, out=tmp_path / "run", epochs=1, evaluate_every=1, **SMALL, **options)
+    assert not (tmp_path / "run" / "metrics.jsonl").exists()
+
+
 class Ranks:
     """A model that ranks as it is told, by two score kinds, and counts the documents that it is asked for."""
 

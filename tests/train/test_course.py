@@ -29,7 +29,16 @@ def test_along_a_cosine_the_learning_rate_falls_slowly_then_fast_then_slowly():
 def test_a_number_of_epochs_is_a_schedule_over_all_of_their_steps():
     course = Course(5, linear(4))
     assert [course.factor(step, 2) for step in range(10)] == [linear(4)(step, 10) for step in range(10)]
-    assert (course.ended(), course.epochs, course.state) == ({}, 5, {})
+    assert (course.ended(1), course.epochs, course.state) == ({}, 5, {})
+
+
+def test_a_number_of_epochs_is_scored_every_so_often_and_at_the_end():
+    scores = iter([1.0, 3.0, 4.0])
+    course = Course(5, linear(4), lambda: next(scores), every=2)
+    asked = [course.ended(done) for done in range(1, 6)]
+    assert asked == [{}, {"held_out": 1.0}, {}, {"held_out": 3.0}, {"held_out": 4.0}]
+    assert Course(5, linear(4), None, every=2).ended(2) == {}
+    assert course_of("joint", 3, "linear", 4, lambda: 7.0, 3).ended(3) == {"held_out": 7.0}
 
 
 def followed(most, scores):
@@ -41,7 +50,7 @@ def followed(most, scores):
         if course.factor(10 * epoch + 5, 10) < 1:
             falls_after.append(epoch)
         epoch += 1
-        course.ended()
+        course.ended(epoch)
     return epoch, falls_after[0]
 
 
@@ -69,7 +78,7 @@ def test_the_rate_rises_stays_and_falls():
     factors = []
     for epoch in range(4):
         factors += [course.factor(2 * epoch + step, 2) for step in range(2)]
-        assert course.ended() == {"held_out": [1, 0, 0, 0][epoch]}
+        assert course.ended(epoch + 1) == {"held_out": [1, 0, 0, 0][epoch]}
     assert factors == [1 / 3, 2 / 3, 1, 1, 1, 1, 1, 1 / 2]
     assert str(UntilBest(AtMost(24), linear, 3, lambda: 0).epochs) == "at most 24"
     assert str(course.epochs) == "4"
@@ -79,7 +88,7 @@ def test_a_rate_falls_as_the_schedule_says():
     scores = iter([1, 0, 0])
     course = UntilBest(AtMost(24), cosine, 0, lambda: next(scores))
     for _ in range(3):
-        course.ended()
+        course.ended(1)
     assert [course.factor(12 + step, 4) for step in range(4)] == [cosine(0)(step, 4) for step in range(4)]
 
 
@@ -87,7 +96,7 @@ def test_a_course_is_its_scores():
     scores = iter([1, 2, 1, 1, 0])
     one, other = (UntilBest(AtMost(24), linear, 3, lambda: next(scores)) for _ in range(2))
     for _ in range(4):
-        one.ended()
+        one.ended(1)
     other.load_state_dict(one.state_dict())
     assert other.epochs == one.epochs == 5
     assert [one.factor(step, 2) for step in range(8, 10)] == [other.factor(step, 2) for step in range(8, 10)]

@@ -59,7 +59,7 @@ def test_what_is_no_terminal_gets_some_lines_a_stage(epochs: int) -> None:
     log = Log(console=Console(file=(told := io.StringIO()), width=200))
     log.start("encoder", steps=epochs, done=0)
     for epoch in range(1, epochs + 1):
-        log.step({"loss": 1.0}, rows=1, pool=1)
+        log.step({"loss": 1.0}, rows=1, pool=1, positives=1.0)
         log.epoch(epoch, epochs, epoch)
     lines = told.getvalue().splitlines()
     assert len(lines) == min(epochs, 31)
@@ -70,7 +70,7 @@ def test_what_is_no_terminal_gets_some_lines_a_stage(epochs: int) -> None:
 def test_what_is_no_terminal_gets_long_lines_whole() -> None:
     log = Log(console=Console(file=(told := io.StringIO()), width=20))
     log.start("encoder", steps=1, done=0)
-    log.step({"loss": 1.0}, rows=1, pool=1)
+    log.step({"loss": 1.0}, rows=1, pool=1, positives=1.0)
     log.epoch(1, 1, 1)
     log.say("said in more than twenty characters")
     assert [line.split()[-1] for line in told.getvalue().splitlines()] == ["left", "characters"]
