@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -18,12 +19,14 @@ from longtail.data.dataset import Propensity
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.metrics.bins import Bins
+from longtail.metrics.groups import Group, Groups, by_group
 from longtail.metrics.intervals import Interval, intervals
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import KS, metric_of, score
 from longtail.metrics.reliability import calibration_errors
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+from longtail.units import printable
 
 _UNLIMITED = 10_000  # columns: wider than any table
 _IN_USE = (
@@ -79,6 +82,7 @@ class Evaluation:
         reliability: ECE@1 and ECE@5 in percentage points by score kind, of kinds that have probabilities.
         others: the same rankings under further constants: those metrics that depend on them, and nothing else.
         drawn: the test documents among all of the split, where not all of them were ranked.
+        by: groups of the test documents, by what they are grouped by.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -94,6 +98,7 @@ class Evaluation:
     reliability: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: Sequence[Evaluation] = ()
     drawn: Drawn | None = field(default=None, repr=False, compare=False)
+    by: Mapping[str, Sequence[Group]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -111,9 +116,10 @@ class Evaluation:
 
         ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
         none were given. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn,
-        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, and ``"others"`` where
-        further constants were given: for each pair the same again, with the metrics that depend on it. ``"drawn":
-        {"of", "seed"}`` says that the n documents were drawn of so many.
+        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, ``"others"`` where further
+        constants were given: for each pair the same again, with the metrics that depend on it, and ``"by"`` where
+        documents were grouped: ``{column: [{"group", "documents", "kinds": {kind: {metric: {low, value, high}}}}]}``.
+        ``"drawn": {"of", "seed"}`` says that the n documents were drawn of so many.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -135,6 +141,8 @@ class Evaluation:
             content["others"] = [other.as_dict() for other in self.others]
         if self.drawn is not None:
             content["drawn"] = {"of": self.drawn.of, "seed": self.drawn.seed}
+        if self.by:
+            content["by"] = {name: [group.as_dict() for group in groups] for name, groups in self.by.items()}
         return content
 
     def __str__(self) -> str:
@@ -164,6 +172,8 @@ class Evaluation:
             lines.append(f"No PSP: dataset.json gives no propensity constants A and B. {_IN_USE}")
         yield full if fits else _table(self, with_intervals=False)
         yield Text("\n".join(lines))
+        for name, groups in self.by.items():
+            yield group_table(name, groups, self.headline)
 
 
 def measure(
@@ -175,6 +185,7 @@ def measure(
     headline: str,
     ks: Sequence[int] = KS,
     generator: np.random.Generator | None = None,
+    by: Mapping[str, Groups] = MappingProxyType({}),
 ) -> Evaluation:
     """Measure every score kind of a model on the same test set.
 
@@ -186,6 +197,7 @@ def measure(
         headline: the kind that predictions use.
         ks: cut-offs.
         generator: draws bootstrap intervals where it is given; every kind is judged on draws of its own.
+        by: groups of the documents, which are judged under the first constants.
 
     Raises:
         BadInput: as `longtail.metrics.places.place` and `longtail.metrics.ranking.score` do.
@@ -206,6 +218,7 @@ def measure(
             headline=headline,
             ranked=ranked,
             intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
+            by={} if found else {name: by_group(scores, groups) for name, groups in by.items()},
         )
         found.append(evaluation)
     reliability = {
@@ -228,6 +241,27 @@ def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metri
         values = (f"{scores[metric][b]:.2f}" for scores in kinds.values())
         table.add_row(name, f"{bins.labels[b]:,}", f"{bins.frequency[b]:,.1f}", *values)
     return table
+
+
+def group_table(name: str, groups: Sequence[Group], kind: str) -> Table:
+    """Groups of documents down, metrics of a score kind across, each with half the width of its interval."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column(escape(printable(name)), overflow="fold")
+    table.add_column("documents", justify="right", no_wrap=True)
+    metrics = shown_of(groups[0].metrics[kind])
+    for metric in metrics:
+        table.add_column(metric, justify="right", no_wrap=True)
+    for group in groups:
+        cells = (f"{it.value:.2f} ±{it.half:.2f}" for it in (group.metrics[kind][metric] for metric in metrics))
+        table.add_row(escape(printable(group.name)), f"{group.documents:,}", *cells)
+    return table
+
+
+def shown_of(measured: Collection[str]) -> list[str]:
+    """What is shown of a group: precision at the first place, and nDCG, recall and PSP at the last."""
+    last = {name.partition("@")[0]: name for name in measured}
+    first = next(name for name in measured if name.startswith("P@"))
+    return [first, *(last[name] for name in ("nDCG", "R", "PSP") if name in last)]
 
 
 def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False) -> Table:
@@ -264,4 +298,4 @@ def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool)
     if not with_intervals:
         return value
     drawn = evaluation.intervals[kind][name]
-    return f"{value} ±{(drawn.high - drawn.low) / 2:.2f}"
+    return f"{value} ±{drawn.half:.2f}"

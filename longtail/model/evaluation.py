@@ -14,6 +14,7 @@ from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
+from longtail.metrics.groups import BUILT_IN, groups_of
 from longtail.metrics.ranking import KS, must_be_cut_offs
 from longtail.metrics.summary import Drawn, Evaluation, Ranked, measure
 from longtail.model import Model, load
@@ -31,6 +32,7 @@ def evaluate(
     propensity: Propensity | Sequence[Propensity] | None = None,
     ks: Sequence[int] = KS,
     intervals: bool = False,
+    by: Sequence[str] = (),
     links: IntArray | None = None,
     sample: int | None = None,
     device: str = "auto",
@@ -53,6 +55,8 @@ def evaluate(
             data set if left out, and without any there is no PSP.
         ks: cut-offs, each at least 1.
         intervals: draw 95 % bootstrap intervals over test documents, with a generator of seed 0.
+        by: what to group the test documents by: ``length``, ``labels``, ``rarest-word``, or a column of theirs, with
+            ``:bins=10`` behind it for other bins of numbers than five; a folder is read with such columns.
         links: (n, K) int64, for a model that enriches documents: the nodes of each, padded with -1; those that it finds
             itself if left out.
         sample: rank so many of the n documents, drawn at random with seed 0, where there are more, and draw intervals;
@@ -70,29 +74,38 @@ def evaluate(
     must_be_cut_offs(ks)
     model = model if isinstance(model, Model) else load(model, device=device, changes=False)
     if isinstance(dataset, (str, Path)):
-        dataset = Dataset.read(dataset, fields=model.fields)
+        dataset = Dataset.read(dataset, fields=fields_with(model.fields, by))
+    whole = dataset if isinstance(dataset, Dataset) else None
     if isinstance(dataset, Dataset):
         train = dataset.train.targets if train is None else train
         propensity = propensity or dataset.propensity
         test = must_have_test(dataset)
     else:
         test = dataset
-    if train is None:
-        problem = "expected the labels of the training documents beside a split, found none"
-        raise BadInput("train", problem, remedy="give train=dataset.train.targets")
-    L = len(model.labels)
-    for name, targets in (("dataset", test.targets), ("train", train)):
-        if targets.shape[1] != L:
-            problem = f"expected the {L} labels of the model, found {targets.shape[1]}"
-            raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+    train = _must_have_labels(test, train, len(model.labels))
     drawn = _drawn(len(test), sample)
     if drawn is not None:
         test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
+    groups = {name.partition(":")[0]: groups_of(name, test, whole, model.fields) for name in by}
     ranked = rank_test(model, test, max([*ks, DEPTH]), links)
     generator = np.random.default_rng(0) if intervals or drawn else None
     constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
-    found = measure(ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator)
+    found = measure(
+        ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator, by=groups
+    )
     return replace(found, drawn=drawn)
+
+
+def _must_have_labels(test: Split, train: CSR | None, labels: int) -> CSR:
+    """The labels of the training documents, which must be there, and as many as the model has, as those of the test."""
+    if train is None:
+        problem = "expected the labels of the training documents beside a split, found none"
+        raise BadInput("train", problem, remedy="give train=dataset.train.targets")
+    for name, targets in (("dataset", test.targets), ("train", train)):
+        if targets.shape[1] != labels:
+            problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
+            raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+    return train
 
 
 def _drawn(documents: int, sample: int | None) -> Drawn | None:
@@ -102,6 +115,12 @@ def _drawn(documents: int, sample: int | None) -> Drawn | None:
     if sample < 1:
         raise BadInput("sample", f"expected a number of documents, at least 1, found {sample}", remedy="give more")
     return Drawn(rows_at_random(documents, sample, 0), documents, 0)
+
+
+def fields_with(fields: Sequence[str], by: Sequence[str]) -> tuple[str, ...]:
+    """The fields that a model reads, and the columns that documents are grouped by."""
+    columns = (asked.partition(":")[0] for asked in by)
+    return tuple(dict.fromkeys((*fields, *(name for name in columns if name not in BUILT_IN))))
 
 
 def must_have_test(dataset: Dataset) -> Split:
