@@ -276,9 +276,13 @@ def _best(vectors: Tensor, centres: Tensor, count: int) -> Tensor:
     """
     coarse = len(centres) > _EXACT and vectors.device.type == "cpu" and has_whole_products()
     wide, step = (in_8_bits(centres, one_scale=True) if coarse else centres).T, max(1, _HELD // len(centres))
+    multiply, kind = (torch._int_mm, torch.int32) if coarse else (torch.mm, vectors.dtype)  # noqa: SLF001
+    # made once: to touch memory that is new to a process takes longer than the products
+    room = torch.empty(min(step, len(vectors)) * len(centres), dtype=kind, device=vectors.device)
     found = []
     for at in range(0, max(1, len(vectors)), step):
         some = vectors[at : at + step]
-        scores = torch._int_mm(in_8_bits(some, one_scale=False), wide) if coarse else some @ wide  # noqa: SLF001
+        scores = room[: len(some) * len(centres)].view(len(some), len(centres))
+        multiply(in_8_bits(some, one_scale=False) if coarse else some, wide, out=scores)
         found.append(scores.topk(count).indices)
     return torch.cat(found)

@@ -12,6 +12,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.files import new_folder
 from longtail.search.base import Rows, check_search
 from longtail.search.exact import Exact
+from longtail.search.quiet import unheard
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
 
 CARD = "index.json"  # what a saved index says of itself, with the hash of its file
@@ -152,7 +154,8 @@ class Approximate:
         measured = Measured(*(card[name] for name in Measured._fields))
         try:
             faiss = load_faiss()
-            index = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_ONDISK_SAME_DIR)
+            with unheard() if (folder / LISTS).exists() else nullcontext():
+                index = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_ONDISK_SAME_DIR)
         except RuntimeError as error:
             raise BadInput(folder, "expected an index of faiss, found none", remedy=REMEDY) from error
         if (index.ntotal, index.d) != (measured.labels, _columns(measured.width)):

@@ -16,6 +16,7 @@ from typing import Any
 
 from longtail.search.base import Rows
 from longtail.search.faiss import IVFPQ, LISTS, blocks, load_faiss, padded
+from longtail.search.quiet import unheard
 
 _SHARD = 2**24  # labels of a shard, whose codes are held in memory
 
@@ -33,7 +34,8 @@ def _fill_shard_by_shard(index: Any, rows: Rows, labels: int) -> None:
             shard.add_with_ids(padded(rows(ids)), ids)
         shards.append(str(folder / f"{start}.faiss"))
         faiss.write_index(shard, shards[-1])
-    merge_ondisk(index, shards, str(folder / LISTS))
+    with unheard():
+        merge_ondisk(index, shards, str(folder / LISTS))
     for path in shards:
         Path(path).unlink()
 

@@ -101,7 +101,7 @@ def lists_of(index):
     return ids, codes
 
 
-def test_shards_that_are_merged_on_the_disk_are_the_index_of_all(tmp_path, monkeypatch):
+def test_shards_that_are_merged_on_the_disk_are_the_index_of_all(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("longtail.search.on_disk._SHARD", 700)
     monkeypatch.setattr("longtail.search.faiss._BLOCK", 300)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -123,6 +123,8 @@ def test_shards_that_are_merged_on_the_disk_are_the_index_of_all(tmp_path, monke
     found, expected = opened.with_effort(effort).search(queries, 10), whole.search(queries, 10)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
+    print("answer")
+    assert capfd.readouterr().out == "answer\n"  # and nothing of faiss before it
     (tmp_path / "moved" / "lists.faiss").write_bytes(b"nothing")
     with pytest.raises(BadInput, match=r"lists\.faiss"):
         open_index(tmp_path / "moved", table.__getitem__)
