@@ -1,6 +1,7 @@
 """How time and memory grow with the labels: a recipe, from the folder to the evaluated model, on sets of several sizes.
 
-    python benchmarks/scale.py OUT SET [SET ...] [--recipe unidec] [--threads 2] [--peer-python peers/bin/python]
+    python benchmarks/scale.py OUT SET [SET ...] [--recipe unidec] [--threads 2] [--sample 20000]
+                               [--peer-python peers/bin/python]
     python benchmarks/scale.py OUT --keep NAME
 
 Each set is trained and evaluated in processes of their own, of which the system says what they took; the parts of a
@@ -47,10 +48,11 @@ def taken(command: Sequence[str], threads: int) -> dict[str, float]:
     }
 
 
-def measured(data: str, run: Path, recipe: str, threads: int) -> dict[str, Any]:
-    """The size of a set, and what training and evaluation take."""
+def measured(data: str, run: Path, recipe: str, threads: int, sample: int | None) -> dict[str, Any]:
+    """The size of a set, and what training and evaluation take; of so many test documents, or all of them."""
     found: dict[str, Any] = {"training": taken(["train", recipe, data, "--out", str(run)], threads)}
-    found["evaluation"] = taken(["evaluate", str(run), "--json", str(run / "scale-evaluation.json")], threads)
+    page, some = run / "scale-evaluation.json", [] if sample is None else ["--sample", str(sample)]
+    found["evaluation"] = taken(["evaluate", str(run), "--json", str(page), *some], threads)
     log = read_log(run / LOG)
     plan = next(line["plan"] for line in log if "plan" in line)
     searches = [line for line in log if "search" in line]
@@ -58,6 +60,7 @@ def measured(data: str, run: Path, recipe: str, threads: int) -> dict[str, Any]:
         "documents": plan["stages"][-1]["rows"],
         "labels": plan["stages"][-1]["labels"],
         **found,
+        "evaluated": json.loads(page.read_text(encoding="utf-8"))["n"],
         "parts": next(line["parts"] for line in reversed(log) if "parts" in line),
         "searches": [{key: line[key] for key in ("search", "cells", "probes", "recall", "share")} for line in searches],
         "planned_seconds": plan["seconds"],
@@ -92,6 +95,7 @@ def table(sizes: Sequence[dict[str, Any]]) -> list[list[str]]:
         add(name, [size["parts"].get(name, {}).get("processor_seconds", 0) for size in sizes], "{:,.0f}")
     for name in ("training", "evaluation"):
         add(f"{name}, whole process", [size[name]["processor_seconds"] for size in sizes], "{:,.0f}")
+    rows.append(["test documents of it", *(f"{size['evaluated']:,}" for size in sizes), ""])
     both = [sum(size[name]["seconds"] for name in ("training", "evaluation")) for size in sizes]
     add("both, minutes of the clock", [seconds / 60 for seconds in both], "{:.1f}")
     for name in ("training", "evaluation"):
@@ -112,6 +116,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="*")
     parser.add_argument("--recipe", default="unidec")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--sample", type=int)
     parser.add_argument("--peer-python")
     parser.add_argument("--keep")
     given = parser.parse_args()
@@ -123,7 +128,7 @@ def main() -> None:
     for data in given.sets:
         name = Path(data).name
         if name not in found["sizes"]:
-            found["sizes"][name] = measured(data, given.out / name, given.recipe, given.threads)
+            found["sizes"][name] = measured(data, given.out / name, given.recipe, given.threads, given.sample)
         if given.peer_python and "pecos" not in found["sizes"][name]:
             found["sizes"][name]["pecos"] = of_peer(data, given.out / f"{name}-pecos", given.peer_python)
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

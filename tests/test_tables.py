@@ -57,7 +57,8 @@ def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.Mon
     def size(labels: int, seconds: float) -> dict[str, object]:
         process = {"seconds": 60.0, "processor_seconds": 2 * seconds, "peak_memory": 2**30}
         parts = {"joint": {"processor_seconds": seconds}}
-        return {"labels": labels, "training": process, "evaluation": process, "parts": parts, "searches": []}
+        both = {"training": process, "evaluation": process, "evaluated": 10}
+        return {"labels": labels, "parts": parts, "searches": [], **both}
 
     rows = scale.table([size(1000, 10.0), size(4000, 80.0)])
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
@@ -69,5 +70,6 @@ def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.Mon
         "| joint | 10 | 80 | 1.50 |",
         "| training, whole process | 20 | 160 | 1.50 |",
     ]
+    assert "| test documents of it | 10 | 10 |  |" in found
     assert "| both, minutes of the clock | 2.0 | 2.0 | 0.00 |" in found
     assert found[-2] == "| most products of a search, % | 100.0 | 100.0 |  |"

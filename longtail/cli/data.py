@@ -22,23 +22,25 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
 from longtail.data.filters import proposed_filter
 from longtail.data.holdout import with_test_split
+from longtail.data.io.folder import FIELDS, Folder
 from longtail.data.io.imports import Columns, Match, import_tables
 from longtail.data.io.manifest import is_encoding, part
 from longtail.data.io.writing import write_pairs
+from longtail.data.one_label import describe_label
 from longtail.errors import BadInput
 from longtail.files import must_be_free
 from longtail.report.data_page import page_of_data
-from longtail.report.description import sections
+from longtail.report.description import Section, sections, sections_of_label
 from longtail.units import printable
 
 data_app = typer.Typer(help="Check, describe, import and split data sets.", no_args_is_help=True)
-Folder = Annotated[Path, typer.Argument(help="A data set folder (docs/reference/data.md).", show_default=False)]
+DataFolder = Annotated[Path, typer.Argument(help="A data set folder (docs/reference/data.md).", show_default=False)]
 Out = Annotated[Path, typer.Option(help="The folder to write; it must be new or empty.", show_default=False)]
 
 
 @data_app.command()
 def check(
-    folder: Folder,
+    folder: DataFolder,
     write_filters: Annotated[
         bool, typer.Option("--write-filters", help="Write the filter files that are missing (docs/guides/filters.md).")
     ] = False,
@@ -85,7 +87,10 @@ def _write_filters(folder: Path, dataset: Dataset, console: Console) -> None:
 
 @data_app.command()
 def describe(
-    folder: Folder,
+    folder: DataFolder,
+    label: Annotated[
+        str | None, typer.Option(help="Describe this label alone, by uid or title: what it occurs with, or reads like.")
+    ] = None,
     json_file: JsonFile = None,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
@@ -99,23 +104,36 @@ def describe(
 
     The report has histograms, examples, and what to do about what was found (docs/guides/errors.md).
     """
+    console = console_beside(json_file, highlight=False)
+    if label is not None:
+        if report is not None:
+            raise BadInput("report", "expected none of a single label", remedy="leave one of the two out")
+        with busy(f"reading {folder}"):
+            found = describe_label(Dataset.read(folder, graphs=()), label)
+        keep_json(json_file, asdict(found))
+        for section in sections_of_label(found):
+            console.print(_table(section))
+        return
     with busy(f"reading {folder}"):
         description = count(Dataset.read(folder))
     keep_json(json_file, asdict(description))
-    console = console_beside(json_file, highlight=False)
     console.print(printable(description.name), style="bold", markup=False)
     for line in (description.description, description.licence and f"Licence: {description.licence}"):
         if line:
             console.print(printable(line), markup=False)
     for section in sections(description):
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for i, name in enumerate(section.header):
-            table.add_column(name, justify="left" if i == 0 else "right", overflow="fold")
-        for row in section.rows:
-            table.add_row(*row)
-        console.print(table)
+        console.print(_table(section))
     if report is not None:
         write_page(report, page_of_data(description), console)
+
+
+def _table(section: Section) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for i, name in enumerate(section.header):
+        table.add_column(escape(name), justify="left" if i == 0 else "right", overflow="fold")
+    for row in section.rows:
+        table.add_row(*map(escape, row))
+    return table
 
 
 @data_app.command("import")
@@ -143,6 +161,7 @@ def import_(
     merge_case: Annotated[
         bool, typer.Option("--merge-case", help="Labels that differ in case only are one, as it is first written.")
     ] = False,
+    keep: Annotated[str, typer.Option(help="Further columns of the documents to keep, with commas.")] = "",
     name: Annotated[str | None, typer.Option(help="Of the data set; by default the folder's.")] = None,
     licence: Annotated[str, typer.Option(help="Of the data.")] = "",
     propensity: Annotated[
@@ -170,6 +189,7 @@ def import_(
             separator=separator,
             match=match,
             merge_case=merge_case,
+            keep=names_in(keep),
             encoding=encoding,
             name=name or out.resolve().name,
         )
@@ -181,7 +201,7 @@ def import_(
 
 @data_app.command()
 def split(
-    folder: Folder,
+    folder: DataFolder,
     out: Out,
     rows: Annotated[int | None, typer.Option(help="Documents to cut off.", show_default=False)] = None,
     share: Annotated[float, typer.Option(help="Or the share of the training documents.")] = 0.1,
@@ -202,7 +222,7 @@ def split(
     if not 0 < share < 1:
         raise BadInput("share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
     with busy(f"cutting {folder}"):
-        dataset = Dataset.read(folder)
+        dataset = Dataset.read(folder, fields=(*FIELDS, *Folder.open(folder).columns("train")))
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))
         made, cut = with_test_split(dataset, size, seed, at_random=at_random)
         graphs = dataset.graphs.items()
@@ -215,6 +235,11 @@ def split(
     console.print(f"{lost:,} labels of the new test split have no training document left")
     if dataset.test is not None:
         console.print(f"the {len(dataset.test):,} test documents of {folder} are not in it", markup=False)
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """Names with commas between them."""
+    return tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
 
 
 def _say_written(out: Path, dataset: Dataset) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,11 +23,12 @@ from longtail.metrics.ranking import metrics_of
 from longtail.metrics.summary import Evaluation, bin_table
 from longtail.model import Bundle, Model, load
 from longtail.model.evaluation import evaluate as measured
-from longtail.model.evaluation import must_have_test
+from longtail.model.evaluation import fields_with, must_have_test
 from longtail.model.label_set import changes_made
 from longtail.topk import IntArray
 from longtail.train.progress import settings_of
 
+_LONG = 5 * 10**10  # pairs of a document and a label, of which more take some twenty minutes on a core
 ORACLE = 15  # true links of a document that are used at most, as in training
 
 
@@ -40,7 +42,18 @@ def evaluate(
     ] = None,
     json_file: JsonFile = None,
     intervals: Annotated[bool, typer.Option("--intervals", help="Draw 95 % bootstrap intervals.")] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Rank so many test documents, drawn at random, with intervals; all of them if left out."),
+    ] = None,
     bins: Annotated[bool, typer.Option("--bins", help="Show recall by label frequency, head to tail.")] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Group the test documents: length (words), labels (how many), rarest-word (its training documents), "
+            "or a column of theirs; of numbers NAME:bins=10. Several may be given."
+        ),
+    ] = None,
     macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
@@ -54,14 +67,22 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
-    ks, constants = _cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []]
+    ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
     model = load(run, device=device, changes=False)
     folder = data_of(run, settings_of(run), data)
-    dataset = Dataset.read(folder, fields=model.fields)
+    dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
     test = must_have_test(dataset)
-    links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
-    found = measured(model, dataset, propensity=constants, ks=ks, intervals=intervals, links=links)
     console = console_beside(json_file)
+    if sample is None and len(test) * len(model.labels) > _LONG:
+        pairs = f"{len(test):,} documents are ranked among {len(model.labels):,} labels, exactly"
+        console.print(f"{pairs}, which takes long; --sample draws some of the documents.", highlight=False)
+    links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
+    found = measured(
+        model, dataset, propensity=constants, ks=ks, intervals=intervals, by=by, links=links, sample=sample
+    )
+    if found.drawn is not None:
+        test = test.take(found.drawn.rows)
+        dataset = replace(dataset, test=test)
     console.print(found)
     if macro:
         console.print(found.macro())
@@ -80,7 +101,7 @@ def evaluate(
     if report is not None:
         from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
 
-        write_page(report, report_of_run(run, dataset, found.ranked, data=folder), console)
+        write_page(report, report_of_run(run, dataset, found, data=folder), console)
 
 
 def warn_of_pairs(model: Model, found: Evaluation, dataset: Dataset, console: Console) -> None:
@@ -115,7 +136,12 @@ def _links(path: Path, model: Model, dataset: Dataset, *, answer_free: bool) -> 
     return heaviest_links(edges, ORACLE)
 
 
-def _cut_offs(text: str) -> list[int]:
+def cut_offs(text: str) -> list[int]:
+    """Cut-offs with commas between them, ascending.
+
+    Raises:
+        BadInput: they are no whole numbers above 0.
+    """
     try:
         ks = sorted({int(part) for part in text.split(",")})
     except ValueError:

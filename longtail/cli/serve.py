@@ -65,7 +65,7 @@ def serve(
 def index(
     run: RunFolder,
     recall: Annotated[float, typer.Option(help="At 10, against exact search.", min=0.01, max=1.0)] = 0.95,
-    method: Annotated[str | None, typer.Option(help=f"{_METHODS}. By default hnsw, if it fits in --memory.")] = None,
+    method: Annotated[str | None, typer.Option(help=f"{_METHODS}. By default the first that fits in --memory.")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB that the index may take.")] = None,
     kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",

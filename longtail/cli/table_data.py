@@ -11,9 +11,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from longtail.cli.data import busy, warn_of_case
+from longtail.cli.data import busy, names_in, warn_of_case
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import with_test_split
+from longtail.data.io.folder import FIELDS
 from longtail.data.io.imports import Columns, import_tables
 from longtail.errors import BadInput
 from longtail.model import Model
@@ -46,6 +47,10 @@ Test = Annotated[
     Path | None,
     typer.Option(help="A table of test documents; a tenth of the rows if left out.", rich_help_panel=_PANEL),
 ]
+Keep = Annotated[
+    str,
+    typer.Option(help="Further columns to keep, with commas.", rich_help_panel=_PANEL),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class TableOptions:
     labels: str | None = None
     separator: str | None = None
     test: Path | None = None
+    keep: str = ""
 
 
 def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
@@ -71,7 +77,7 @@ def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
     """
     if data.is_dir() or not data.suffix:
         if o != TableOptions():
-            remedy = "leave text, labels, separator and test out, or give a .csv, .tsv, .jsonl or .parquet file"
+            remedy = "leave text, labels, separator, test and keep out, or give a .csv, .tsv, .jsonl or .parquet file"
             raise BadInput(data, "expected a table, found the folder of a data set", remedy=remedy)
         return Dataset.read(data)
     with busy(f"reading {data}"):
@@ -82,17 +88,18 @@ def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
         folder = out / DATA
         if not folder.exists():
             dataset.write(folder)
-        kept = Dataset.read(folder)
+        kept = Dataset.read(folder, fields=(*FIELDS, *names_in(o.keep)))
     if kept.fingerprint() != dataset.fingerprint():
         problem = "expected the data set of this table, found another"
         raise BadInput(folder, problem, remedy="remove it, or choose another folder for the run")
-    return kept
+    return Dataset.read(folder) if o.keep else kept  # a run is known by what it may read
 
 
 def _imported(table: Path, o: TableOptions) -> Dataset:
     columns = Columns(title=o.text or "title", labels=o.labels or "labels")
     name = Path(table.name.removesuffix(".gz")).stem
-    dataset = import_tables(table, test=o.test, columns=columns, separator=o.separator, name=name)
+    keep = names_in(o.keep)
+    dataset = import_tables(table, test=o.test, columns=columns, separator=o.separator, keep=keep, name=name)
     if o.test is not None:
         return dataset
     if len(dataset.train) < 2:

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from longtail.cli.evaluate import warn_of_pairs
 from longtail.cli.run_folder import RunFolder, data_of, say_done
-from longtail.cli.table_data import Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
+from longtail.cli.table_data import Keep, Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
 from longtail.data.dataset import Dataset
 from longtail.ending import acts
 from longtail.errors import BadInput
@@ -117,6 +117,7 @@ def _command(name: str) -> Callable[..., None]:
         labels: str | None,
         separator: str | None,
         test: Path | None,
+        keep: str,
         checkpoint_every: float,
         cache: Path | None,
         threads: int | None,
@@ -135,7 +136,7 @@ def _command(name: str) -> Callable[..., None]:
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
         kept = None if dry_run else out
-        dataset = run.ranks.in_turn(lambda: dataset_of(data, kept, TableOptions(text, labels, separator, test)))
+        dataset = run.ranks.in_turn(lambda: dataset_of(data, kept, TableOptions(text, labels, separator, test, keep)))
         _train(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
@@ -149,6 +150,7 @@ def _command(name: str) -> Callable[..., None]:
         "labels": (Labels, None),
         "separator": (Separator, None),
         "test": (Test, None),
+        "keep": (Keep, ""),
         "checkpoint_every": (_Seconds, 120.0),
         "cache": (_Cache, None),
         "threads": (_Threads, None),

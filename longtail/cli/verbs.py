@@ -68,6 +68,11 @@ VERBS = {  # in the order of --help
     ),
     "pull": _Verb("hub.pull", "Pull a model that was pushed into a new run folder.", "Use"),
     "evaluate": _Verb("evaluate.evaluate", "Measure a trained run on the test split of its data set.", "Measure"),
+    "offline": _Verb(
+        "offline.offline",
+        "Judge a run by records before it goes live: recall, density, coverage, what is new, judged, clicked.",
+        "Measure",
+    ),
     "errors": _Verb(
         "errors.errors",
         "Show where a trained run errs, and which labels of documents are likely wrong or missing.",

@@ -157,7 +157,7 @@ class Dataset:
 
         Args:
             folder: with ``trn.json.gz``, ``lbl.json.gz`` and what else it has, or ``trn_X_Y.txt`` and ``raw_data/``.
-            fields: texts to keep; ``("title",)`` leaves the content out.
+            fields: columns to keep; ``("title",)`` leaves the content out, ``"market"`` takes a further one in.
             test: whether to read the test split, if there is one.
             graphs: names of the graphs to read; all of them by default.
 

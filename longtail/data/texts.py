@@ -140,7 +140,8 @@ class Texts:
 
     Attributes:
         uids: n identifiers; unique within a set of documents or labels, empty strings where the data has none.
-        fields: columns of n strings by name: ``title`` always, ``content`` where the data has it.
+        fields: columns of n strings by name: ``title`` always, ``content`` where the data has it, and what else was
+            asked for: a market, say, or a count.
     """
 
     uids: Strings
@@ -230,18 +231,18 @@ class Texts:
 
 
 class TextsCollector:
-    """Grows `Texts` one at a time; a content that no text has is left out.
+    """Grows `Texts` one at a time; a column that no text has is left out.
 
     Args:
-        fields: texts to keep; the title always is.
+        fields: columns to keep; the title always is.
     """
 
     def __init__(self, fields: Collection[str] = ("title", "content")) -> None:
-        self._columns = {key: Collector() for key in ("uid", "title", *({"content"} & set(fields)))}
+        self._columns = {key: Collector() for key in dict.fromkeys(("uid", "title", *fields))}
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What `add` wants: ``uid``, ``title`` and, where it is kept, ``content``."""
+        """What `add` wants: ``uid``, ``title``, and the other columns that are kept."""
         return tuple(self._columns)
 
     def __len__(self) -> int:

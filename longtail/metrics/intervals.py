@@ -21,6 +21,11 @@ class Interval:
     value: float
     high: float
 
+    @property
+    def half(self) -> float:
+        """Half its width."""
+        return (self.high - self.low) / 2
+
 
 def intervals(
     scores: Mapping[str, Ratio], generator: np.random.Generator, *, resamples: int = 1000
@@ -62,6 +67,20 @@ def difference(
     for name in first:
         if not np.array_equal(first[name].possible, second[name].possible):
             raise ValueError(f"the two {name} were not taken on the same documents with the same truth")
+    return change(first, second, generator, resamples=resamples)
+
+
+def change(
+    first: Mapping[str, Ratio], second: Mapping[str, Ratio], generator: np.random.Generator, *, resamples: int = 1000
+) -> dict[str, Interval]:
+    """Second minus first as `difference`, also of ratios whose denominators are a system's own, as what it gives.
+
+    Args:
+        first: metrics of one system.
+        second: the same metrics of another, over the same documents in the same order.
+        generator: source of the draws.
+        resamples: draws, at least 1.
+    """
     drawn = _drawn([first, second], generator, resamples)
     return {
         name: _interval(second[name].value - first[name].value, values[:, 1] - values[:, 0]) for name, values in drawn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -18,12 +19,14 @@ from longtail.data.dataset import Propensity
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.metrics.bins import Bins
+from longtail.metrics.groups import Group, Groups, by_group
 from longtail.metrics.intervals import Interval, intervals
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import KS, metric_of, score
 from longtail.metrics.reliability import calibration_errors
-from longtail.topk import Float64Array, FloatArray, TopK
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+from longtail.units import printable
 
 _UNLIMITED = 10_000  # columns: wider than any table
 _IN_USE = (
@@ -50,6 +53,20 @@ class Ranked(NamedTuple):
     probabilities: Mapping[str, FloatArray] = MappingProxyType({})
 
 
+class Drawn(NamedTuple):
+    """Documents that were drawn at random, each once, of a test split.
+
+    Attributes:
+        rows: (n,) int64, ascending, which they are.
+        of: how many the split has.
+        seed: of the draw.
+    """
+
+    rows: IntArray
+    of: int
+    seed: int
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """The metrics of every score kind of a model (encoder, classifier, fused) on one test set; it prints as a table.
@@ -64,6 +81,8 @@ class Evaluation:
         intervals: 95 % intervals by score kind; empty where none were drawn.
         reliability: ECE@1 and ECE@5 in percentage points by score kind, of kinds that have probabilities.
         others: the same rankings under further constants: those metrics that depend on them, and nothing else.
+        drawn: the test documents among all of the split, where not all of them were ranked.
+        by: groups of the test documents, by what they are grouped by.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -78,6 +97,8 @@ class Evaluation:
     intervals: Mapping[str, Mapping[str, Interval]] = field(default_factory=dict)
     reliability: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     others: Sequence[Evaluation] = ()
+    drawn: Drawn | None = field(default=None, repr=False, compare=False)
+    by: Mapping[str, Sequence[Group]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -95,8 +116,10 @@ class Evaluation:
 
         ``{"n", "A", "B", "N", "kinds": {kind: {metric: percent}}}``, the headline kind first. A and B are None where
         none were given. ``"intervals": {kind: {metric: [low, high]}}`` follows where intervals were drawn,
-        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, and ``"others"`` where
-        further constants were given: for each pair the same again, with the metrics that depend on it.
+        ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, ``"others"`` where further
+        constants were given: for each pair the same again, with the metrics that depend on it, and ``"by"`` where
+        documents were grouped: ``{column: [{"group", "documents", "kinds": {kind: {metric: {low, value, high}}}}]}``.
+        ``"drawn": {"of", "seed"}`` says that the n documents were drawn of so many.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -116,6 +139,10 @@ class Evaluation:
             content["reliability"] = {kind: dict(self.reliability[kind]) for kind in order if kind in self.reliability}
         if self.others:
             content["others"] = [other.as_dict() for other in self.others]
+        if self.drawn is not None:
+            content["drawn"] = {"of": self.drawn.of, "seed": self.drawn.seed}
+        if self.by:
+            content["by"] = {name: [group.as_dict() for group in groups] for name, groups in self.by.items()}
         return content
 
     def __str__(self) -> str:
@@ -129,11 +156,21 @@ class Evaluation:
         return _table(self, with_intervals=bool(self.intervals), macro=True)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        """Metrics down, score kinds across, A, B and N beside every PSP; intervals where they fit."""
-        full = _table(self, with_intervals=bool(self.intervals))
-        fits = console.measure(full, options=options.update_width(_UNLIMITED)).maximum <= options.max_width
-        lines = [f"{self.n:,} test documents, in percent; * marks {self.headline}, which predictions use."]
-        if self.intervals and fits:
+        """Metrics down, score kinds across, A, B and N beside every PSP, or below; intervals where they fit."""
+
+        def fitting(*, with_intervals: bool, constants: bool) -> Table | None:
+            table = _table(self, with_intervals=with_intervals, constants=constants)
+            wide = console.measure(table, options=options.update_width(_UNLIMITED)).maximum
+            return table if wide <= options.max_width else None
+
+        full = fitting(with_intervals=bool(self.intervals), constants=True)
+        plain = full or fitting(with_intervals=False, constants=True)
+        drawn = "" if self.drawn is None else f" of {self.drawn.of:,}, drawn at random (seed {self.drawn.seed})"
+        documents = f"{self.n:,} test documents{drawn}"
+        lines = [f"{documents}, in percent; * marks {self.headline}, which predictions use."]
+        if plain is None and self.propensity is not None:
+            lines.append(f"PSP and PSnDCG: {_constants(self)}.")
+        if self.intervals and full is not None:
             lines.append("± is half the width of the 95 % bootstrap interval.")
         elif self.intervals:
             lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
@@ -141,8 +178,10 @@ class Evaluation:
             lines.append("ECE: how far probabilities are from the shares that are right, in points; less is better.")
         if self.propensity is None:
             lines.append(f"No PSP: dataset.json gives no propensity constants A and B. {_IN_USE}")
-        yield full if fits else _table(self, with_intervals=False)
+        yield plain or _table(self, with_intervals=False, constants=False)
         yield Text("\n".join(lines))
+        for name, groups in self.by.items():
+            yield group_table(name, groups, self.headline)
 
 
 def measure(
@@ -154,6 +193,7 @@ def measure(
     headline: str,
     ks: Sequence[int] = KS,
     generator: np.random.Generator | None = None,
+    by: Mapping[str, Groups] = MappingProxyType({}),
 ) -> Evaluation:
     """Measure every score kind of a model on the same test set.
 
@@ -165,6 +205,7 @@ def measure(
         headline: the kind that predictions use.
         ks: cut-offs.
         generator: draws bootstrap intervals where it is given; every kind is judged on draws of its own.
+        by: groups of the documents, which are judged under the first constants.
 
     Raises:
         BadInput: as `longtail.metrics.places.place` and `longtail.metrics.ranking.score` do.
@@ -185,6 +226,7 @@ def measure(
             headline=headline,
             ranked=ranked,
             intervals={} if generator is None else {kind: intervals(scores[kind], generator) for kind in scores},
+            by={} if found else {name: by_group(scores, groups) for name, groups in by.items()},
         )
         found.append(evaluation)
     reliability = {
@@ -209,19 +251,45 @@ def bin_table(bins: Bins, kinds: Mapping[str, Mapping[str, Float64Array]], metri
     return table
 
 
-def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False) -> Table:
+def group_table(name: str, groups: Sequence[Group], kind: str) -> Table:
+    """Groups of documents down, metrics of a score kind across, each with half the width of its interval."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
+    table.add_column(escape(printable(name)), overflow="fold")
+    table.add_column("documents", justify="right", no_wrap=True)
+    metrics = shown_of(groups[0].metrics[kind])
+    for metric in metrics:
+        table.add_column(metric, justify="right", no_wrap=True)
+    for group in groups:
+        cells = (f"{it.value:.2f} ±{it.half:.2f}" for it in (group.metrics[kind][metric] for metric in metrics))
+        table.add_row(escape(printable(group.name)), f"{group.documents:,}", *cells)
+    return table
+
+
+def shown_of(measured: Collection[str]) -> list[str]:
+    """What is shown of a group: precision at the first place, and nDCG, recall and PSP at the last."""
+    last = {name.partition("@")[0]: name for name in measured}
+    first = next(name for name in measured if name.startswith("P@"))
+    return [first, *(last[name] for name in ("nDCG", "R", "PSP") if name in last)]
+
+
+def _table(evaluation: Evaluation, *, with_intervals: bool, constants: bool = True, macro: bool = False) -> Table:
+    """All metrics, or the macro-averaged ones; with constants, those of each PSP beside it, else in its name."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
     for kind in evaluation.kinds:
         marked = kind == evaluation.headline
         table.add_column(f"{kind} *" if marked else kind, justify="right", style="bold" if marked else "", no_wrap=True)
-    if evaluation.propensity is not None and not macro:
-        table.add_column()
+    if evaluation.propensity is not None and constants and not macro:
+        table.add_column(no_wrap=True)
     names = [name for name in evaluation.kinds[evaluation.headline] if metric_of(name).macro == macro]
     for name, following in zip(names, [*names[1:], ""], strict=True):
         for one in (evaluation, *evaluation.others) if metric_of(name).weighted else (evaluation,):
             cells = [_cell(one, kind, name, with_intervals=with_intervals) for kind in one.kinds]
-            table.add_row(name, *cells, *_constants(one, name))
+            weighted = one.propensity is not None and metric_of(name).weighted
+            also = "" if one is evaluation or one.propensity is None else f", A {one.propensity.A:g}"
+            table.add_row(
+                name if constants else name + also, *cells, *([_constants(one)] if weighted and constants else [])
+            )
         if name.partition("@")[0] != following.partition("@")[0]:
             table.add_section()
     for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):
@@ -230,12 +298,10 @@ def _table(evaluation: Evaluation, *, with_intervals: bool, macro: bool = False)
     return table
 
 
-def _constants(evaluation: Evaluation, name: str) -> list[str]:
-    """The cell with what a metric depends on, if it does."""
+def _constants(evaluation: Evaluation) -> str:
+    """What PSP depends on."""
     constants = evaluation.propensity
-    if constants is None or not metric_of(name).weighted:
-        return []
-    return [f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}"]
+    return "" if constants is None else f"A {constants.A:g}, B {constants.B:g}, N {evaluation.N:,}"
 
 
 def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool) -> str:
@@ -243,4 +309,4 @@ def _cell(evaluation: Evaluation, kind: str, name: str, *, with_intervals: bool)
     if not with_intervals:
         return value
     drawn = evaluation.intervals[kind][name]
-    return f"{value} ±{(drawn.high - drawn.low) / 2:.2f}"
+    return f"{value} ±{drawn.half:.2f}"

@@ -90,7 +90,7 @@ class Bundle(Model):
     def _scorers(self) -> tuple[tuple[Scorer, ...], tuple[Scorer, ...]]:
         """Those that a fusion mixes, and all of them."""
         z, w, device = self.vectors["encoder"], self.vectors.get("classifier"), self.device
-        second = 0 if self.heads is None and self.linked is None else z.shape[1]  # where the other view begins
+        enriched, seen = self._starts()
 
         def of(name: str, vectors: FloatArray, start: int) -> Scorer:
             return inner_product(name, slice(start, start + vectors.shape[1]), lambda ids: vectors[ids], device)
@@ -98,24 +98,28 @@ class Bundle(Model):
         text = of("encoder" if self.linked is None else "plain", z, 0)
         mixed, scorers = [text], [text]
         if self.linked is not None:
-            scorers.append(replace(text, name="encoder", columns=slice(second, second + z.shape[1])))
+            scorers.append(replace(text, name="encoder", columns=slice(enriched, enriched + z.shape[1])))
         if w is not None:
-            classifier = of("classifier", w, second)
-            classifiers = [of(PLAIN, self.vectors[PLAIN], 0)] if PLAIN in self.vectors else []
+            classifier = of("classifier", w, enriched + seen)
+            classifiers = [of(PLAIN, self.vectors[PLAIN], seen)] if PLAIN in self.vectors else []
             mixed += [*classifiers, classifier]
             scorers += [*classifiers, classifier]
             if self.heads is not None:
-                scorers.append(cosine_sum("combined", slice(0, self.width), z, w, device))
-            if self.linked is not None:
+                scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
+            elif self.linked is not None:
                 scorers.append(product("product", classifier, z))
         return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
 
     @property
     def key_columns(self) -> slice:
         """The columns of a text's vector by which documents are near: the view that the classifiers have of it."""
-        width = self.vectors["encoder"].shape[1]
-        start = 0 if self.heads is None and self.linked is None else width
-        return slice(start, start + width)
+        start = sum(self._starts())
+        return slice(start, start + self.vectors["encoder"].shape[1])
+
+    def _starts(self) -> tuple[int, int]:
+        """Where the enriched views of a text begin, and, from there, the view that classifiers have."""
+        own = (self.heads or self.encoder).width
+        return 0 if self.linked is None else own, 0 if self.heads is None else self.vectors["encoder"].shape[1]
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:

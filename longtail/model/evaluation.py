@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
+from longtail.metrics.groups import BUILT_IN, groups_of
 from longtail.metrics.ranking import KS, must_be_cut_offs
-from longtail.metrics.summary import Evaluation, Ranked, measure
+from longtail.metrics.summary import Drawn, Evaluation, Ranked, measure
 from longtail.model import Model, load
+from longtail.model.scorers import MANY
 from longtail.topk import IntArray
 
 DEPTH = 10  # labels ranked for each document, at least
@@ -28,7 +32,9 @@ def evaluate(
     propensity: Propensity | Sequence[Propensity] | None = None,
     ks: Sequence[int] = KS,
     intervals: bool = False,
+    by: Sequence[str] = (),
     links: IntArray | None = None,
+    sample: int | None = None,
     device: str = "auto",
 ) -> Evaluation:
     """Measure a trained model on a test split; ``longtail evaluate`` prints what this returns.
@@ -49,8 +55,12 @@ def evaluate(
             data set if left out, and without any there is no PSP.
         ks: cut-offs, each at least 1.
         intervals: draw 95 % bootstrap intervals over test documents, with a generator of seed 0.
+        by: what to group the test documents by: ``length``, ``labels``, ``rarest-word``, or a column of theirs, with
+            ``:bins=10`` behind it for other bins of numbers than five; a folder is read with such columns.
         links: (n, K) int64, for a model that enriches documents: the nodes of each, padded with -1; those that it finds
             itself if left out.
+        sample: rank so many of the n documents, drawn at random with seed 0, where there are more, and draw intervals;
+            all of them if left out.
         device: where a run folder's model is opened: a torch device, or ``auto`` for a GPU where there is one.
 
     Returns:
@@ -58,31 +68,59 @@ def evaluate(
         and further ones are its ``others``.
 
     Raises:
-        BadInput: there is no test split, or no training labels, or other labels than the model's; or a file of the run
-            or of the data set is not as it must be.
+        BadInput: there is no test split, or no training labels, or other labels than the model's; the sample is below
+            1; or a file of the run or of the data set is not as it must be.
     """
     must_be_cut_offs(ks)
     model = model if isinstance(model, Model) else load(model, device=device, changes=False)
     if isinstance(dataset, (str, Path)):
-        dataset = Dataset.read(dataset, fields=model.fields)
+        dataset = Dataset.read(dataset, fields=fields_with(model.fields, by))
+    whole = dataset if isinstance(dataset, Dataset) else None
     if isinstance(dataset, Dataset):
         train = dataset.train.targets if train is None else train
         propensity = propensity or dataset.propensity
         test = must_have_test(dataset)
     else:
         test = dataset
+    train = _must_have_labels(test, train, len(model.labels))
+    drawn = _drawn(len(test), sample)
+    if drawn is not None:
+        test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
+    groups = {name.partition(":")[0]: groups_of(name, test, whole, model.fields) for name in by}
+    ranked = rank_test(model, test, max([*ks, DEPTH]), links)
+    generator = np.random.default_rng(0) if intervals or drawn else None
+    constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
+    found = measure(
+        ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator, by=groups
+    )
+    return replace(found, drawn=drawn)
+
+
+def _must_have_labels(test: Split, train: CSR | None, labels: int) -> CSR:
+    """The labels of the training documents, which must be there, and as many as the model has, as those of the test."""
     if train is None:
         problem = "expected the labels of the training documents beside a split, found none"
         raise BadInput("train", problem, remedy="give train=dataset.train.targets")
-    L = len(model.labels)
     for name, targets in (("dataset", test.targets), ("train", train)):
-        if targets.shape[1] != L:
-            problem = f"expected the {L} labels of the model, found {targets.shape[1]}"
+        if targets.shape[1] != labels:
+            problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
             raise BadInput(name, problem, remedy="give the data set that the model was trained on")
-    ranked = rank_test(model, test, max([*ks, DEPTH]), links)
-    generator = np.random.default_rng(0) if intervals else None
-    constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
-    return measure(ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator)
+    return train
+
+
+def _drawn(documents: int, sample: int | None) -> Drawn | None:
+    """Which of so many documents a sample has; None where it has all of them."""
+    if sample is None or sample >= documents:
+        return None
+    if sample < 1:
+        raise BadInput("sample", f"expected a number of documents, at least 1, found {sample}", remedy="give more")
+    return Drawn(rows_at_random(documents, sample, 0), documents, 0)
+
+
+def fields_with(fields: Sequence[str], by: Sequence[str]) -> tuple[str, ...]:
+    """The fields that a model reads, and the columns that documents are grouped by."""
+    columns = (asked.partition(":")[0] for asked in by)
+    return tuple(dict.fromkeys((*fields, *(name for name in columns if name not in BUILT_IN))))
 
 
 def must_have_test(dataset: Dataset) -> Split:
@@ -111,7 +149,8 @@ def rank_test(model: Model, test: Split, k: int = DEPTH, links: IntArray | None 
     encoding = time.perf_counter() - start
     tops, seconds = {}, {}
     for kind in model.kinds:
-        model.search(vectors[:1], k, kind=kind)
+        if len(test) <= MANY:
+            model.search(vectors[:1], k, kind=kind)
         start = time.perf_counter()
         tops[kind] = model.search(vectors, k, kind=kind, exclude=test.filtered)
         seconds[kind] = encoding + time.perf_counter() - start

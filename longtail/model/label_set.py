@@ -202,7 +202,7 @@ class LabelSet:
         Args:
             kind: the score kind; the best one if left out.
             target: recall at 10 that is asked for, measured with texts of labels as queries.
-            method: hnsw or ivfpq; by default hnsw if it fits in ``memory``.
+            method: hnsw, ivfpq or ivfpq-disk; by default the first of them that fits in ``memory``.
             memory: GiB that the index may take.
         """
         with alone(self.run):

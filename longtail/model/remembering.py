@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from longtail.arrays import load_arrays, save_arrays
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
@@ -17,8 +19,14 @@ from longtail.search.memory import Memory, Part, Remembering
 from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
+_BLOCK = 65_536  # documents that are encoded at a time
 _TITLE = 200  # characters of a title that are kept
 _ARRAYS = ("blob", "offsets")
+
+
+def key_width(model: Model) -> int:
+    """The width of the vectors by which a model's documents are near each other."""
+    return int(np.arange(model.width)[model.key_columns].size)
 
 
 def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array) -> Memory:
@@ -30,7 +38,10 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         targets: (n, L) CSR of ones, their labels.
         weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
     """
-    keys = keys_of(model.encode(documents), model.key_columns)
+    keys = np.empty((len(documents), key_width(model)), np.float32)
+    for start in range(0, len(documents), _BLOCK):  # what is encoded is several times as wide
+        some = np.arange(start, min(start + _BLOCK, len(documents)))
+        keys[some] = keys_of(model.encode(documents.take(some)), model.key_columns)
     return Memory(Keys(keys, model.device, documents.fields["title"]), targets, weights).merged()
 
 

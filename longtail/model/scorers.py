@@ -16,11 +16,13 @@ from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
 from longtail.search.memory import SHORTLIST, Remembering
 from longtail.search.product import Product
-from longtail.topk import FloatArray, IntArray, TopK
+from longtail.topk import FloatArray, IntArray, TopK, rank
 
 Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
 ALL = slice(None)
+MANY = 4096  # texts, of which more are very many: what is done once for them is next to nothing
+ROWS = 2**17  # of a table, that are made at a time for so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,10 @@ class Scorer:
 
 
 class LazyExact:
-    """Exact search over a table that is made when it is first asked.
+    """Exact search over a table that is made when it is first asked, and kept.
+
+    Whoever ranks very many texts may do it once, as an evaluation does. So the first such search of a large table makes
+    some of its rows at a time, and lets them go; the second one keeps them.
 
     Args:
         rows: reads the table.
@@ -91,12 +96,30 @@ class LazyExact:
     def __init__(self, rows: Rows, device: torch.device) -> None:
         self._rows, self._device = rows, device
         self._made: Exact | None = None
+        self._passed = False
 
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
         if self._made is None:
-            self._made = Exact(self._rows(ALL), device=self._device)
+            in_passing = len(queries) > MANY and not self._passed and self._device.type == "cpu"
+            rows = self._rows(slice(0, ROWS) if in_passing else ALL)
+            if in_passing and len(rows) == ROWS:
+                self._passed = True
+                return self._in_passing(rows, queries, k, exclude)
+            self._made = Exact(rows, device=self._device)
         return self._made.search(queries, k, exclude=exclude)
+
+    def _in_passing(self, rows: FloatArray, queries: FloatArray, k: int, exclude: CSR | None) -> TopK:
+        """The same, with some rows at a time, of which the first are given."""
+        best, start = TopK(np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32)), 0
+        while len(rows):
+            hidden = None if exclude is None else exclude[:, start : start + len(rows)]
+            top = Exact(rows, device=self._device).search(queries, k, exclude=hidden)
+            ids = np.concatenate([best.ids, np.where(top.ids < 0, -1, top.ids + start)], axis=1)
+            best, start = rank(ids, np.concatenate([best.scores, top.scores], axis=1), k), start + len(rows)
+            del rows  # before others take their place
+            rows = self._rows(slice(start, start + ROWS))
+        return best
 
     def rows(self, ids: IntArray | slice) -> FloatArray:
         """Rows of the table."""

@@ -107,22 +107,27 @@ class Linked:
 
         Args:
             texts: n texts.
-            x: (n, D) their vectors under the model's encoder; they are encoded here if left out.
+            x: (n, D or more) their vectors under the model's encoder, which may go on with those of heads; they are
+                encoded here if left out.
             encoder: of the model.
         """
         shared = x is not None and self.linker.encoder is encoder
-        vectors = with_one(x) if shared and x is not None else self.linker.encode(texts)
+        vectors = (
+            with_one(x[:, : encoder.width])
+            if shared and x is not None and encoder is not None
+            else self.linker.encode(texts)
+        )
         itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
         return self.linker.search(vectors, self.most, exclude=itself)
 
     def enrich(
         self, texts: Texts, x: FloatArray, links: IntArray | TopK, embed: Callable[[Texts], FloatArray]
     ) -> FloatArray:
-        """The enriched vectors of n texts, (n, D).
+        """The enriched vectors of n texts, as many as x has.
 
         Args:
             texts: n texts.
-            x: (n, D) their own vectors.
+            x: (n, D) their own vectors, or (n, 2 D) both views of heads, side by side.
             links: what `find` found, or (n, K) ids of nodes that they are certain to have, padded with -1.
             embed: the model's encoder.
         """
@@ -132,10 +137,14 @@ class Linked:
         return self.weigh(x, links, self.enrichment)[0]
 
     def weigh(self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment) -> tuple[FloatArray, FloatArray]:
-        """The enriched vectors (n, D) of (n, D) documents, and the weights of their nodes, (n, K)."""
-        if not isinstance(links, TopK):
-            return enrichment.enrich(x, links)
-        return enrichment.enrich(x, links.ids, chances=None if self.chances is None else self.chances(links))
+        """The enriched vectors of documents, each view (n, D) for itself, and the weights of their nodes, (n, K)."""
+        ids, chances = (links.ids, self.chances) if isinstance(links, TopK) else (links, None)
+        sure = chances(links) if isinstance(links, TopK) and chances is not None else None
+        views = [
+            enrichment.enrich(x[:, start : start + enrichment.bank.width], ids, chances=sure)
+            for start in range(0, x.shape[1], enrichment.bank.width)
+        ]
+        return np.concatenate([view for view, _ in views], axis=1), views[0][1]
 
 
 def with_one(vectors: FloatArray) -> FloatArray:

@@ -69,5 +69,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors = {"encoder": text.embed(text.labels)}
     if o.classifier_epochs:
         x = text.embed(text.documents)  # (N, D)
-        vectors["classifier"] = train_classifiers(run, train, x, vectors["encoder"], label_loss, o)
+        vectors["classifier"] = train_classifiers(
+            run, train, x, vectors["encoder"], label_loss, o, epochs=o.classifier_epochs
+        )
     return task.model(vectors)

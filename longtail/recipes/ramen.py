@@ -91,5 +91,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors = {"encoder": text.embed(text.labels)}
     if classify:
         x = text.embed(text.documents)  # (N, D)
-        vectors["classifier"] = train_classifiers(run, train, x, vectors["encoder"], label_loss, o)
+        vectors["classifier"] = train_classifiers(
+            run, train, x, vectors["encoder"], label_loss, o, epochs=o.classifier_epochs
+        )
     return task.model(vectors)

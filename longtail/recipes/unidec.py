@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
@@ -14,19 +15,21 @@ from longtail.batches.batch import Batch
 from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
 from longtail.losses import LOSSES, loss_named, must_learn_temperature
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
+from longtail.model.bundle import PLAIN
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
 from longtail.modules.heads import LearnedTemperature, TwoHeads
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, SHARE, option
 from longtail.recipes.papers import UNIDEC
+from longtail.stages.enriching import EnrichOptions, read_enriched
 from longtail.stages.graphs import GraphOptions, graph_terms
-from longtail.stages.held_out import FEWEST, FusionOptions
+from longtail.stages.held_out import FEWEST
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
-from longtail.stages.task import read
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -36,7 +39,7 @@ _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PickOptions, FusionOptions, GraphOptions):
+class Options(PickOptions, EnrichOptions, GraphOptions):
     """UniDEC."""
 
     projection: int = option(
@@ -62,6 +65,7 @@ class Options(PickOptions, FusionOptions, GraphOptions):
     )
     dropout: float = option(0.4, "share of a document's second view that is dropped in a step", within=BELOW_ONE)
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
+    enrich: str | None = "none"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
 
@@ -82,6 +86,9 @@ class Options(PickOptions, FusionOptions, GraphOptions):
     def check(self, dataset: Dataset) -> None:
         """Refuse a learned temperature for losses that have none, too."""
         super().check(dataset)
+        if self.projection and self.enrich != "none":
+            problem = "documents with projections of the thesis are not enriched"
+            raise BadInput("projection", problem, remedy="leave projection or enrich out")
         if self.learned_temperature:
             must_learn_temperature("loss", self.loss)
             must_learn_temperature("classifier_loss", self.classifier_loss)
@@ -96,56 +103,64 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors of documents and of label texts, and between a second view of the documents and the classifiers. Departures,
     and the settings of the thesis: docs/explanation/methods/unidec.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
-    train, text = task.train, task.text
+    enriched = read_enriched(run, dataset, o, validation=o.validation)
+    task, train, text = enriched.task, enriched.task.train, enriched.task.text
     generator = torch.Generator().manual_seed(o.seed)
     heads = TwoHeads(text.encoder, o.projection, normalised=o.unit_views, generator=generator).to(run.device)
     trunk = text.encoder
     text = replace(text, encoder=heads.text)
     learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
-    temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
+    temperature = {"temperature": learned} if o.learned_temperature else {}
+    losses = _losses(o)
     one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
     bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
     weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
+    known = enriched.enriched(text, o)
     graphs = graph_terms(replace(task, text=text), o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
-    batches = text.batches(train, sampler, pool_of(train.targets, mined, o), graphs=graphs.pools)
+    pool = pool_of(train.targets, mined, o)
+    batches = text.batches(train, sampler, pool, documents=known.source, links=known.links, graphs=graphs.pools)
     rate = task.text.rate(o.learning_rate)
     of_heads = (heads.own_parameters(), rate if heads.table is not None else 2 * rate)
-    optimizer = adamw((trunk, rate), of_heads, (weights, o.classifier_learning_rate), (learned, 2 * rate))
-    encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
-    label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
-    binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
+    of_weights = (weights, o.classifier_learning_rate)
+    optimizer = adamw((trunk, rate), of_heads, of_weights, (learned, 2 * rate), more=known.groups(o))
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None
-        x, z, u, *anchors = heads.views(b.documents, b.labels, *b.nodes)  # (B, D), (P, D), (B, D), (A, D)
+        x, z, u, *others = heads.views(b.documents, b.labels, *b.nodes, *known.nodes(b))  # (B, D), (P, D), (B, D)
+        anchors, nodes = others[: len(b.nodes)], others[len(b.nodes) :]  # (A, D) each
+        (e, v), linked = known.views(b, nodes, x, u)  # (B, D), (B, D), (B,)
         w = weights(b.label_ids, z)  # (P, D), or (P, D + 1) with a bias
-        u = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1)  # (B, D), or (B, D + 1)
-        by_text, by_weight = learned(x @ z.T), learned(u @ w.T)  # (B, P), (B, P)
-        terms = {
-            "encoder": o.mix * encoder_loss(by_text, b.targets, b.mask),
-            "classifier": (1 - o.mix) * label_loss(by_weight, b.targets, b.mask),
-        }
-        if o.binary_weight:
-            terms["binary"] = (1 - o.mix) * o.binary_weight * binary_loss(by_weight, b.targets, b.mask)
+
+        def scores(x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+            u = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1)  # (B, D), or (B, D + 1)
+            return learned(x @ z.T), learned(u @ w.T)  # (B, P), (B, P)
+
+        by_text, by_weight = scores(e, v)
+        terms = {name: o.enriched_weight * term for name, term in losses(by_text, by_weight, b.targets, b.mask).items()}
+        if linked is not None and o.plain_weight:
+            plain, weight = losses(*scores(x, u), b.targets, b.mask & linked[:, None]), linked.float().mean()
+            terms |= {f"plain {name}": o.plain_weight * weight * term for name, term in plain.items()}
         return terms | graphs.terms(b, by_text, x, z, anchors)
 
     def before_epoch(epoch: int) -> None:
+        if epoch == 0:
+            known.fill()
         graphs.before_epoch(epoch)
-        renew(epoch, text, train, sampler, mined, o)
+        renew(epoch, text, train, sampler, mined, o, documents=known.documents)
 
     def vectors() -> dict[str, FloatArray]:
         z = text.embed(text.labels)
         return {"encoder": z, "classifier": weights.vectors(z)}
 
+    enriched.train_linkers(known)
     run.train(
         "joint",
         objective,
         batches,
         optimizer,
-        {"heads": heads, "classifiers": weights, **({"temperature": learned} if o.learned_temperature else {})},
+        {"heads": heads, "classifiers": weights, **temperature, **known.modules},
         epochs=o.epochs,
         warmup=o.warmup,
         schedule=o.schedule,
@@ -153,4 +168,26 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         score=task.score(vectors, heads=heads),
         others={"sampler": sampler, "mined": mined, "graphs": graphs},
     )
-    return task.model(vectors(), heads=heads)
+    trained = vectors()
+    if known.enrichment is not None and o.plain_classifiers:
+        trained[PLAIN] = np.ascontiguousarray(trained["classifier"][:, :width])  # the bias counts once
+    return task.model(trained, heads=heads, linked=enriched.linked(known))
+
+
+def _losses(o: Options) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
+    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask."""
+    temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
+    encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
+    label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
+    binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
+
+    def terms(by_text: Tensor, by_weight: Tensor, targets: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        both = {
+            "encoder": o.mix * encoder_loss(by_text, targets, mask),
+            "classifier": (1 - o.mix) * label_loss(by_weight, targets, mask),
+        }
+        if o.binary_weight:
+            both["binary"] = (1 - o.mix) * o.binary_weight * binary_loss(by_weight, targets, mask)
+        return both
+
+    return terms

@@ -13,7 +13,7 @@ import torch
 
 from longtail.data.dataset import Dataset
 from longtail.metrics.reliability import Reliability
-from longtail.metrics.summary import Ranked
+from longtail.metrics.summary import Evaluation
 from longtail.report.commands import command_of, given_arguments, typed
 from longtail.report.examples import QUALITY, MethodRanking, examples
 from longtail.report.html_page import page
@@ -45,15 +45,16 @@ def report_of_rows(results: Mapping[str, Any], rows: Mapping[str, Row], dataset:
     return page(results, logs, examples(ranked, judge, dataset.labels) if ranked else {})
 
 
-def report_of_run(folder: Path, dataset: Dataset, ranked: Ranked, *, data: Path) -> str:
+def report_of_run(folder: Path, dataset: Dataset, found: Evaluation, *, data: Path) -> str:
     """The page of a single run.
 
     Args:
         folder: of the run.
         dataset: with the test split that was ranked.
-        ranked: its documents, at least 5 labels each.
+        found: its evaluation, at least 5 labels of each document.
         data: the data set folder.
     """
+    ranked = found.ranked
     settings, judge = settings_of(folder), Judge.of(dataset)
     recipe, arguments = settings["recipe"], settings["arguments"]
     command = typed(command_of(settings, data, folder))
@@ -64,7 +65,8 @@ def report_of_run(folder: Path, dataset: Dataset, ranked: Ranked, *, data: Path)
         kind: Reliability.of(ranked.tops[kind], chances, judge.test.targets, 5).as_dict()
         for kind, chances in ranked.probabilities.items()
     }
-    rows = {recipe: as_json(row) | {"reliability": reliability}}
+    by = {name: [group.as_dict() for group in groups] for name, groups in found.by.items()}
+    rows = {recipe: as_json(row) | {"reliability": reliability, "by": by}}
     results = start | {"rows": rows, "differences": {}, "failed": {}, "stopped": {}}
     return report_of_rows(results, {recipe: row}, dataset, judge)
 

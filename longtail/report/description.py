@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from longtail.data.describe import Description, Words
+from longtail.data.one_label import OneLabel
 from longtail.data.repeats import Leakage
+from longtail.units import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +16,7 @@ class Section:
     """One table of a description: a title with the names of its columns, and its rows."""
 
     header: tuple[str, ...]
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
 
 
 def sections(description: Description) -> list[Section]:
@@ -23,6 +25,28 @@ def sections(description: Description) -> list[Section]:
     if description.graphs:
         found.append(_graph_section(description))
     return found
+
+
+def sections_of_label(found: OneLabel) -> list[Section]:
+    """A label, what it occurs with, and what it reads like."""
+    name = f"{found.text} ({found.uid})" if found.uid else found.text
+    counts = [("training documents", f"{found.documents:,}")]
+    if found.test_documents is not None:
+        counts.append(("test documents", f"{found.test_documents:,}"))
+    tables = [Section((printable(name), ""), counts)]
+    for title, others in (("occurs with", found.correlated), ("reads like", found.alike)):
+        rows = [
+            (
+                printable(other.text),
+                f"{other.documents:,}",
+                f"{other.together:,}",
+                f"{100 * other.correlation:.1f} %",
+                f"{other.similarity:.2f}",
+            )
+            for other in others
+        ]
+        tables.append(Section((title, "documents", "together", "correlation", "alike"), rows))
+    return [table for table in tables if table.rows]
 
 
 def _split_section(description: Description) -> Section:

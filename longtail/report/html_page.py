@@ -17,6 +17,7 @@ from longtail.report.figures import (
     reliability_plot,
     training_curves,
 )
+from longtail.report.groups import groups_of_row
 from longtail.report.html_parts import breakable, cell_of, document, figure_card, paragraph, row_of, table_of
 from longtail.report.names import short_names
 from longtail.report.selection import best_of, differing, unfinished
@@ -76,6 +77,7 @@ def _sections(
         "": _unfinished(results) + _cards(series),
         "Accuracy": _accuracy(results) + _differences(results),
         "Head to tail": bars(series, results["bins"]),
+        "By query": groups_of_row(next(iter(rows.values()))) if len(rows) == 1 else "",
         "Probabilities": reliability_plot(series),
         "Accuracy against cost": cost_plots(series) if len(rows) > 1 else "",
         "Costs": _costs(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from longtail.errors import BadInput
 from longtail.files import read_json
 from longtail.search.base import IndexKind, Rows
 from longtail.search.exact import exact_over
-from longtail.search.faiss import CARD, HNSW, IVFPQ, REMEDY, Approximate, build, hnsw_bytes
+from longtail.search.faiss import CARD, HNSW, IVFPQ, REMEDY, Approximate, build, hnsw_bytes, ivfpq_bytes
+from longtail.search.on_disk import IVFPQ_ON_DISK
 from longtail.topk import FloatArray
 
 INDEXES: dict[str, IndexKind] = {
@@ -24,6 +26,11 @@ INDEXES: dict[str, IndexKind] = {
         partial(build, method=IVFPQ),
         "a byte for every 4 numbers of a vector: for tables that do not fit in memory",
         partial(Approximate.load, method=IVFPQ),
+    ),
+    "ivfpq-disk": IndexKind(
+        partial(build, method=IVFPQ_ON_DISK),
+        "the same with these bytes on the disk: for tables whose bytes do not fit in memory",
+        partial(Approximate.load, method=IVFPQ_ON_DISK),
     ),
 }
 """Every index over label vectors; one row each. Those that can be loaded are approximate, and kept with a model."""
@@ -44,7 +51,7 @@ def build_index(
         rows: reads rows of the (L, D) table; it is asked for blocks of them.
         labels: L, at least 2.
         queries: (n, D), n at least 2: like those that will be asked.
-        method: its name; by default hnsw if it fits in ``memory``, else ivfpq.
+        method: its name; by default the first of hnsw, ivfpq and ivfpq-disk that fits in ``memory``.
         memory: GiB that the index may take; no limit if left out.
         options: ``target``, ``k`` and ``seed`` of `longtail.search.faiss.build`.
 
@@ -52,8 +59,10 @@ def build_index(
         BadInput: there is no approximate index of that name.
         LongtailError: no effort reaches the target.
     """
-    fits = memory is None or hnsw_bytes(labels, queries.shape[1]) <= memory * 2**30
-    built: Approximate = _kept(method or ("hnsw" if fits else "ivfpq")).build(rows, labels, queries, **options)
+    sizes = {"hnsw": hnsw_bytes, "ivfpq": ivfpq_bytes}
+    most = math.inf if memory is None else memory * 2**30
+    fitting = (name for name, size in sizes.items() if size(labels, queries.shape[1]) <= most)
+    built: Approximate = _kept(method or next(fitting, "ivfpq-disk")).build(rows, labels, queries, **options)
     return built
 
 

@@ -35,6 +35,7 @@ _ROUNDS = 3  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
 _FIRST = 8  # cells of a query that say what the others must beat
 _EXACT = 2048  # centres, of which more are compared with in 8 bits, where that is fast
+_COPIED = 3  # times that the labels of a query's first cells are held while they are sorted
 _HELD = 2**24  # cells and labels of a block of queries, or centres of a block of vectors
 
 
@@ -113,7 +114,7 @@ class Cells:
 
     def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
-        found, size = [], max(1, _HELD // max(probes, _FIRST * k))
+        found, size = [], max(1, _HELD // max(probes, _COPIED * _FIRST * k))
         for at in range(0, max(1, len(queries)), size):
             rows = slice(at, at + size)
             found.append(self._block(queries[rows], k, probes, None if exclude is None else exclude[rows]))

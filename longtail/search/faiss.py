@@ -9,8 +9,9 @@ effort that reaches a recall; exact search judges it, on one half of the queries
 from __future__ import annotations
 
 import math
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ _CONSTRUCTION = 80  # candidates looked at for each vector that is added to the 
 _NUMBERS_A_BYTE = 4  # of a vector, in a product quantiser's code
 _CODES = 256  # of a product quantiser; it learns them from as many vectors at least
 _BLOCK = 65_536  # rows added at a time
+_INDEX, LISTS = "index.faiss", "lists.faiss"  # of a saved index; the second, where its lists are on the disk
 _FULL = 8  # columns are padded to a multiple of this, with zeros
 
 
@@ -73,12 +75,14 @@ class Method:
         empty: an index without vectors, from the rows of the table, L, W and a generator of random numbers.
         rescored: candidates that are scored exactly, for each place of a ranking.
         set_effort: makes an index look at so many candidates or cells, when so many labels are wanted.
+        fill: adds the rows of L labels to one without vectors.
     """
 
     name: str
     empty: Callable[[Rows, int, int, np.random.Generator], Any]
     rescored: int
     set_effort: Callable[[Any, int, int], None]
+    fill: Callable[[Any, Rows, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +122,7 @@ class Approximate:
     def _search(self, queries: FloatArray, k: int, more: int, exclude: CSR | None = None) -> TopK:
         wanted = min(k * self.method.rescored + more, self.measured.labels)
         self.method.set_effort(self.index, self.measured.effort, wanted)
-        ids = self.index.search(_padded(queries), wanted)[1] if len(queries) else np.zeros((0, wanted), np.int64)
+        ids = self.index.search(padded(queries), wanted)[1] if len(queries) else np.zeros((0, wanted), np.int64)
         if exclude is not None:
             ids = np.where(holds(exclude, ids), -1, ids)
         known, inverse = np.unique(np.maximum(ids, 0), return_inverse=True)
@@ -134,9 +138,11 @@ class Approximate:
         """Write a new folder with the index and its card, which says what was measured."""
         with new_folder(folder) as path:
             try:
-                _faiss().write_index(self.index, str(path / "index.faiss"))
+                load_faiss().write_index(self.index, str(path / _INDEX))
             except RuntimeError as error:
                 raise OSError(str(error).rpartition("failed: ")[2].strip()) from error  # as any other write that fails
+            if (lists := _lists_on_disk(self.index)) is not None:
+                shutil.copyfile(lists, path / LISTS)
             write_card(path / CARD, self.measured._asdict())
 
     @classmethod
@@ -145,7 +151,8 @@ class Approximate:
         card = read_card(folder / CARD, remedy=REMEDY, keys=Measured._fields)
         measured = Measured(*(card[name] for name in Measured._fields))
         try:
-            index = _faiss().read_index(str(folder / "index.faiss"))
+            faiss = load_faiss()
+            index = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_ONDISK_SAME_DIR)
         except RuntimeError as error:
             raise BadInput(folder, "expected an index of faiss, found none", remedy=REMEDY) from error
         if (index.ntotal, index.d) != (measured.labels, _columns(measured.width)):
@@ -181,8 +188,7 @@ def build(
     start = time.monotonic()
     width = queries.shape[1]
     index = method.empty(rows, labels, width, np.random.default_rng(seed))
-    for at in range(0, labels, _BLOCK):
-        index.add(_padded(rows(np.arange(at, min(at + _BLOCK, labels)))))
+    method.fill(index, rows, labels)
     measured = Measured(method.name, labels, width, 1, k, target, 0.0, len(queries) // 2, 0.0)
     built = Approximate(index, rows, method, measured)
     truth = exact_in_blocks(rows, labels, queries, k)
@@ -199,9 +205,9 @@ def build(
 def exact_in_blocks(rows: Rows, labels: int, queries: FloatArray, k: int) -> IntArray:
     """(Q, k) int64 ids that exact search finds, without holding the table."""
     ids, scores = np.full((len(queries), 0), -1, np.int64), np.zeros((len(queries), 0), np.float32)
-    for at in range(0, labels, _BLOCK):
-        top = Exact(rows(np.arange(at, min(at + _BLOCK, labels)))).search(queries, k)
-        ids = np.concatenate([ids, np.where(top.ids < 0, -1, top.ids + at)], axis=1)
+    for block in blocks(0, labels):
+        top = Exact(rows(block)).search(queries, k)
+        ids = np.concatenate([ids, np.where(top.ids < 0, -1, top.ids + block[0])], axis=1)
         best = rank(ids, np.concatenate([scores, top.scores], axis=1), k)
         ids, scores = best.ids, best.scores
     return ids
@@ -213,7 +219,23 @@ def recall(top: TopK, truth: IntArray) -> float:
     return float(found.sum() / max(1, (truth >= 0).sum()))
 
 
-def _faiss() -> Any:
+def blocks(start: int, stop: int) -> Iterator[IntArray]:
+    """The ids of labels from one to before another, as many at a time as are read together."""
+    return (np.arange(at, min(at + _BLOCK, stop)) for at in range(start, stop, _BLOCK))
+
+
+def _fill(index: Any, rows: Rows, labels: int) -> None:
+    for ids in blocks(0, labels):
+        index.add(padded(rows(ids)))
+
+
+def _lists_on_disk(index: Any) -> Path | None:
+    """The file that the lists of an index lie in; None where it holds them, or has none."""
+    lists: Any = load_faiss().downcast_InvertedLists(index.invlists) if hasattr(index, "invlists") else None
+    return Path(lists.filename) if hasattr(lists, "filename") else None
+
+
+def load_faiss() -> Any:
     """The package, with as many threads as torch."""
     try:
         import faiss  # noqa: PLC0415  (an extra)
@@ -224,7 +246,7 @@ def _faiss() -> Any:
 
 
 def _hnsw(_rows: Rows, _labels: int, width: int, _generator: np.random.Generator) -> Any:
-    faiss = _faiss()
+    faiss = load_faiss()
     index = faiss.IndexHNSWFlat(_columns(width), _LINKS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = _CONSTRUCTION
     return index
@@ -242,15 +264,23 @@ def hnsw_bytes(labels: int, width: int) -> int:
 def _ivfpq(rows: Rows, labels: int, width: int, generator: np.random.Generator) -> Any:
     if labels < _CODES:
         raise BadInput("method", f"expected {_CODES} labels or more for ivfpq, found {labels}", remedy="take hnsw")
-    faiss, columns = _faiss(), _columns(width)
-    cells = max(1, min(round(4 * math.sqrt(labels)), labels // 40))
+    faiss, columns, cells = load_faiss(), _columns(width), _cells(labels)
     index = faiss.IndexIVFPQ(
         faiss.IndexFlatIP(columns), columns, cells, columns // _NUMBERS_A_BYTE, 8,
         faiss.METRIC_INNER_PRODUCT,
     )  # fmt: skip
     sample = np.sort(generator.permutation(labels)[: max(64 * cells, 20_000)])
-    index.train(_padded(rows(sample)))
+    index.train(padded(rows(sample)))
     return index
+
+
+def ivfpq_bytes(labels: int, width: int) -> int:
+    """Memory that `IVFPQ` takes: codes, ids, and the centres of cells."""
+    return labels * (_columns(width) // _NUMBERS_A_BYTE + 8) + 4 * _cells(labels) * _columns(width)
+
+
+def _cells(labels: int) -> int:
+    return max(1, min(round(4 * math.sqrt(labels)), labels // 40))
 
 
 def _look_into_cells(index: Any, effort: int, wanted: int) -> None:
@@ -258,14 +288,15 @@ def _look_into_cells(index: Any, effort: int, wanted: int) -> None:
     index.nprobe = min(max(effort, -(-wanted * index.nlist // index.ntotal)), index.nlist)
 
 
-HNSW = Method("hnsw", _hnsw, rescored=1, set_effort=_look_at_candidates)
-IVFPQ = Method("ivfpq", _ivfpq, rescored=16, set_effort=_look_into_cells)
+HNSW = Method("hnsw", _hnsw, rescored=1, set_effort=_look_at_candidates, fill=_fill)
+IVFPQ = Method("ivfpq", _ivfpq, rescored=16, set_effort=_look_into_cells, fill=_fill)
 
 
 def _columns(width: int) -> int:
     return -(-width // _FULL) * _FULL
 
 
-def _padded(vectors: FloatArray) -> AnyArray:
+def padded(vectors: FloatArray) -> AnyArray:
+    """(n, W) vectors as an index takes them, with zeros behind."""
     missing = _columns(vectors.shape[1]) - vectors.shape[1]
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))), np.float32)

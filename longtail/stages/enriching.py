@@ -1,8 +1,9 @@
-"""Enriched documents while they are learned: what a batch draws, how its documents are encoded, and all of them."""
+"""Documents that are enriched with nodes of a graph: the paragraph that adds OAK's links, bank and combiner."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -11,21 +12,150 @@ from torch import Tensor, nn
 
 from longtail.batches.batch import Batch
 from longtail.batches.links import LinkedNodes, heaviest_links
+from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts, appended
-from longtail.modules.encoders.base import encode_together
 from longtail.modules.enrichment import Combiner, Design, Enrichment, attention_entropy
-from longtail.stages.task import Text
+from longtail.modules.linker import Linked
+from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
+from longtail.stages.held_out import hold_out
+from longtail.stages.linking import Linking, LinkOptions, links_of
+from longtail.stages.recipe import MADE
+from longtail.stages.task import Task, Text, read, text_of
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
+from longtail.train.run import Run
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnrichOptions(LinkOptions):
+    """Documents with the nodes of a graph."""
+
+    bank: bool = option(True, "vectors of the nodes' own; without it nodes are encoded by the encoder (Table 4)")
+    bank_residual: bool = option(
+        False,
+        "the bank starts at zero and is added to what the encoder says of the nodes in each step, so that a node "
+        "without links is its text; else it starts at the untrained encoder's vectors, as published",
+    )
+    bank_learning_rate: float = option(2e-2, "of the bank", within=NATURAL)
+    bank_row_wise: bool = option(
+        False,
+        "row-wise Adam for the bank: one second moment a node, for a third less memory",
+    )
+    combiner: str = option(
+        "attention",
+        "attention, mean (each node counts the same, Table 6), or early (the nodes' texts are appended to the "
+        "document's, with neither bank nor plain document, Table 7)",
+        choices=("attention", "mean", "early"),
+    )
+    combiner_learning_rate: float = option(1e-3, "of the combiner", within=NATURAL)
+    heads: int = option(1, "of the attention", within=COUNT)
+    spectral_norm: bool = option(True, "keep the combiner's projections at a spectral norm of 1")
+    attention_temperature: float | None = option(
+        None, "of the attention; the root of the width if left out", within=POSITIVE
+    )
+    attention_dropout: float = option(
+        0.1, "share of the attention weights that are dropped in a step", within=BELOW_ONE
+    )
+    enriched_weight: float = option(1.0, "of the loss of enriched documents", within=NATURAL)
+    plain_weight: float = option(
+        1.0, "of the loss of the same documents without their nodes; 0 switches it off (Table 5)", within=NATURAL
+    )
+    plain_classifiers: bool = option(
+        True, "classifiers of documents without their nodes, too, which the fusion mixes with those of enriched ones"
+    )
+
+    @property
+    def design(self) -> Design | None:
+        """Of the combiner; None where texts of nodes are appended to those of documents."""
+        if self.combiner == "early":
+            return None
+        attention = self.combiner == "attention"
+        return Design(attention, self.heads, self.spectral_norm, self.attention_temperature, self.attention_dropout)
+
+
+@dataclass(frozen=True, slots=True)
+class EnrichedTask:
+    """What a recipe of enriched documents works on.
+
+    Attributes:
+        task: see there; with ``early``, its documents and training rows are with the texts of their nodes.
+        linking: None where documents are not enriched.
+        edges: (N, M) the true links of the rows of the task.
+        documents: N texts as they are, without their nodes.
+    """
+
+    task: Task
+    linking: Linking | None
+    edges: CSR | None
+    documents: Texts
+
+    def enriched(self, text: Text, o: EnrichOptions) -> Enriched:
+        """Make the enrichment. Its bank is zero until `Enriched.fill`: a resumed run encodes no nodes.
+
+        Args:
+            text: of the task, or one with heads on its encoder.
+            o: how.
+        """
+        if self.linking is None or self.edges is None:
+            return Enriched(text, None, None, most=o.most_links, read=False)
+        read_in_steps, nodes, enrichment = o.bank_residual or not o.bank, None, None
+        if o.design is not None:
+            nodes = text.tokens(self.linking.nodes, ("title",))
+            empty = np.zeros((len(nodes), text.encoder.width), np.float32)
+            combiner = Combiner(text.encoder.width, o.design, seed=text.run.seed)
+            enrichment = Enrichment(empty, combiner).to(text.run.device)
+            enrichment.bank.requires_grad_(o.bank)
+        known = Enriched(text, enrichment, nodes, most=o.most_links, read=read_in_steps)
+        self.link(known, self.edges)  # true ones, for the plan
+        return known
+
+    def link(self, known: Enriched, edges: CSR, *, chances: bool = False) -> None:
+        """Let documents be enriched by some links, (N, M), whose weights may be how probable they are."""
+        assert self.linking is not None
+        known.link(edges, self.documents, self.task.fields, self.linking.nodes, chances=chances)
+
+    def train_linkers(self, known: Enriched) -> None:
+        """Train the linker, a stage of its own, and link documents as the options say."""
+        if self.linking is not None:
+            _, edges = self.linking.augmented(self.task.dataset, self.linking.links_to_train_with())
+            self.link(known, edges, chances=self.linking.are_chances)
+
+    def linked(self, known: Enriched) -> Linked | None:
+        """What enriches a new document, when all is trained."""
+        return None if self.linking is None else self.linking.linked(self.task.text, known.finished())
+
+
+def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: float) -> EnrichedTask:
+    """What `read` does, and the links of the documents to the nodes that enrich them.
+
+    Args:
+        run: of the recipe.
+        dataset: its training documents, labels and graphs.
+        o: what is read, and how.
+        validation: the share of the documents that is held out; a linker is measured, and may learn a fusion, on it.
+    """
+    linking = links_of(run, dataset, MADE[o.linker], o, validation=validation)
+    if linking is None:
+        task = read(run, dataset, o, validation=validation)
+        return EnrichedTask(task, None, None, task.train.documents)
+    rest, held_out = hold_out(dataset, validation, o.seed)
+    rows, edges = linking.augmented(rest)
+    documents = rows.train.documents
+    if o.combiner == "early":  # the vocabulary of a bag encoder has the words of nodes where it is to read them
+        longer = appended(documents, heaviest_links(edges, o.most_links), linking.nodes.fields["title"])
+        rows = replace(rows, train=replace(rows.train, documents=longer))
+    text = text_of(run, "text", rows, o)
+    return EnrichedTask(Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o), linking, edges, documents)
 
 
 class Enriched:
     """Documents, the nodes that they are linked to, and the enrichment that is trained on them.
 
-    A recipe gives `source` and ``links`` to its `Loader`, asks for the `views` of a batch, and for all `documents` when
-    it clusters them or trains classifiers on them. Without links, a document is what its encoder says.
+    A recipe gives `source` and ``links`` to its `Loader`, encodes the `nodes` of a batch along with its texts, asks for
+    the `views` of it, and for all `documents` when it clusters them or trains classifiers on them. Without links, a
+    document is what its encoder says.
 
     Args:
         text: the encoder, and the tokens of documents and labels; the log of its run says how evenly documents weigh
@@ -66,57 +196,60 @@ class Enriched:
         """The tokens of documents, as of now."""
         return self.text.encoder.tokenizer.batch(self._tokens, rows)
 
-    def link(
-        self, edges: CSR | None, documents: Texts, fields: Sequence[str], nodes: Texts, *, chances: bool = False
-    ) -> None:
+    def link(self, edges: CSR, documents: Texts, fields: Sequence[str], nodes: Texts, *, chances: bool = False) -> None:
         """Take the links of the documents; without an enrichment, append the texts of the nodes.
 
         Args:
-            edges: (N, M); None for none.
+            edges: (N, M).
             documents: N texts.
             fields: that the encoder reads.
             nodes: M texts.
             chances: whether the weights of links are how probable they are.
         """
-        if edges is None:
-            return
         if self.links is not None:
             self.links.renew(edges, chances=chances)
         else:
-            longer = appended_to(documents, edges, nodes, self._most)
+            longer = appended(documents, heaviest_links(edges, self._most), nodes.fields["title"])
             self._tokens = self.text.tokens(longer, fields)
 
     @property
     def modules(self) -> dict[str, nn.Module]:
-        """What is trained, by name."""
-        parts: dict[str, nn.Module | None] = {"encoder": self.text.encoder, "enrichment": self.enrichment}
-        return {name: module for name, module in parts.items() if module is not None}
+        """What is trained beside the encoder, by name."""
+        return {} if self.enrichment is None else {"enrichment": self.enrichment}
 
-    def groups(self, rate: float, combiner: float, bank: float, *, row_wise: bool) -> list[dict[str, Any]]:
-        """The optimiser's groups: encoder, combiner and bank, each with its learning rate."""
-        groups: list[dict[str, Any]] = [{"params": list(self.text.encoder.parameters()), "lr": rate}]
-        if self.enrichment is not None:
-            groups.append({"params": list(self.enrichment.combiner.parameters()), "lr": combiner})
-            if self.enrichment.bank.weight.requires_grad:
-                groups.append({"params": [self.enrichment.bank.weight], "lr": bank, "row_wise": row_wise})
-        return [group for group in groups if group["params"]]
+    def groups(self, o: EnrichOptions) -> list[dict[str, Any]]:
+        """The optimiser's groups of what is trained beside the encoder: combiner and bank."""
+        if self.enrichment is None:
+            return []
+        combiner = {"params": list(self.enrichment.combiner.parameters()), "lr": o.combiner_learning_rate}
+        bank: dict[str, Any] = {"params": [], "lr": o.bank_learning_rate, "row_wise": o.bank_row_wise}
+        if self.enrichment.bank.weight.requires_grad:
+            bank["params"] = [self.enrichment.bank.weight]
+        return [group for group in (combiner, bank) if group["params"]]
 
-    def views(self, b: Batch) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-        """Encode a batch in one pass of the encoder.
+    @staticmethod
+    def nodes(b: Batch) -> list[Tokens]:
+        """The texts of nodes that are encoded along with a batch: one, or none where nodes have only the bank."""
+        return [] if b.links is None or not len(b.links.node_ids) or b.links.nodes is None else [b.links.nodes]
+
+    def views(self, b: Batch, texts: Sequence[Tensor], *views: Tensor) -> tuple[tuple[Tensor, ...], Tensor | None]:
+        """Enrich the documents of a batch.
+
+        Args:
+            b: the batch.
+            texts: what the encoder says of its `nodes`.
+            views: (B, D) each, of its documents, of unit length.
 
         Returns:
-            x (B, D) the plain documents, z (P, D) the labels, and (B, D) the enriched documents, all of unit length;
-            and (B,) bool, which documents are linked to nodes, or None where none is.
+            The enriched views, (B, D) each, of unit length; and (B,) bool, which documents are linked to nodes, or None
+            where none is, and the views are those that were given.
         """
-        assert b.labels is not None
         if self.enrichment is None or b.links is None or not len(b.links.node_ids):
-            x, z = encode_together(self.text.encoder, b.documents, b.labels)
-            return x, z, x, None
-        of_nodes = [] if b.links.nodes is None else [b.links.nodes]
-        x, z, *texts = encode_together(self.text.encoder, b.documents, b.labels, *of_nodes)
+            return views, None
         nodes = self.enrichment.read(b.links.node_ids, *texts)  # (A, D)
-        enriched, _ = self.enrichment.combiner(x, nodes, b.links.places, b.links.chances)
-        return x, z, enriched, (b.links.places >= 0).any(1)
+        places, chances = b.links.places, b.links.chances
+        enriched = tuple(self.enrichment.combiner(view, nodes, places, chances)[0] for view in views)
+        return enriched, (places >= 0).any(1)
 
     def documents(self) -> FloatArray:
         """All training documents, enriched, (N, D) float32, under the current parameters."""
@@ -130,34 +263,3 @@ class Enriched:
         enriched, weights = self.enrichment.enrich(x, links, texts, chances)
         self.text.run.log.note(attention_entropy=round(attention_entropy(weights, links), 6))
         return enriched
-
-
-def enriched_documents(
-    text: Text, nodes: Texts, design: Design | None, *, most: int, bank: bool, residual: bool
-) -> Enriched:
-    """Make the enrichment of documents. Its bank is zero until `Enriched.fill`: a resumed run encodes no nodes.
-
-    Args:
-        text: the encoder, and the tokens of documents and labels.
-        nodes: M texts.
-        design: of the combiner; None for no enrichment.
-        most: see `Enriched`.
-        bank: whether nodes have vectors of their own, which are trained; else they are what the encoder says of them.
-        residual: whether those vectors are added to what the encoder says.
-    """
-    read = residual or not bank
-    if design is None:
-        return Enriched(text, None, None, most=most, read=read)
-    table = text.tokens(nodes, ("title",))
-    width = text.encoder.width
-    empty = np.zeros((len(nodes), width), np.float32)
-    enrichment = Enrichment(empty, Combiner(width, design, seed=text.run.seed)).to(text.run.device)
-    enrichment.bank.requires_grad_(bank)
-    return Enriched(text, enrichment, table, most=most, read=read)
-
-
-def appended_to(documents: Texts, edges: CSR | None, nodes: Texts, most: int) -> Texts:
-    """Documents with the texts of the nodes that they are linked to behind their titles, ``most`` of them at most."""
-    if edges is None:
-        return documents
-    return appended(documents, heaviest_links(edges, most), nodes.fields["title"])

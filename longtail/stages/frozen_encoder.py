@@ -25,15 +25,21 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClassifierOptions(EncoderOptions, FusionOptions):
+class LabelVectorOptions(EncoderOptions, FusionOptions):
     """Classifiers."""
 
     classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
-    classifier_epochs: int = option(6, "passes over the training rows; 0 trains no classifiers", within=NATURAL)
     classifier_learning_rate: float = option(3e-3, "of the classifiers", within=NATURAL)
     dropout: float = option(
         0.5, "share of a document vector's numbers that are dropped in a step of the classifiers", within=BELOW_ONE
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierOptions(LabelVectorOptions):
+    """Classifiers."""
+
+    classifier_epochs: int = option(6, "passes over the training rows; 0 trains no classifiers", within=NATURAL)
 
 
 def train_classifiers(
@@ -42,10 +48,10 @@ def train_classifiers(
     documents: FloatArray,
     start: FloatArray,
     loss: Loss,
-    o: ClassifierOptions,
+    o: LabelVectorOptions,
     *,
+    epochs: int,
     stage: str = "classifiers",
-    epochs: int | None = None,
 ) -> FloatArray:
     """Train one vector a label on a frozen encoder. Source: NGAME (Dahiya et al., 2023), section 3.3 (stage M2).
 
@@ -56,8 +62,8 @@ def train_classifiers(
         start: (L, D) where the classifiers start: the embeddings of the labels' texts.
         loss: of cosines.
         o: how.
+        epochs: passes over the documents.
         stage: its name in the run.
-        epochs: passes over the documents, if others than the options say.
 
     Returns:
         (L, D) float32 rows of unit length.
@@ -73,6 +79,5 @@ def train_classifiers(
         vectors = F.normalize(F.dropout(b.documents.values, o.dropout))  # (B, D)
         return {"classifier": loss(vectors @ classifiers(b.label_ids).T, b.targets, b.mask)}
 
-    passes = o.classifier_epochs if epochs is None else epochs
-    run.train(stage, objective, batches, optimizer, {"classifiers": classifiers}, epochs=passes)
+    run.train(stage, objective, batches, optimizer, {"classifiers": classifiers}, epochs=epochs)
     return classifiers.vectors()

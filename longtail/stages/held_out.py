@@ -18,7 +18,7 @@ from longtail.metrics.ranking import metrics_of
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.ensemble import AnyModel
-from longtail.model.remembering import remember, remembering
+from longtail.model.remembering import key_width, remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.keys import keys_of
@@ -158,8 +158,8 @@ def fuse(
         passes = 3 + len(others)  # its parts, two rounds of its own, and the kinds that it does not mix
         run.counted("fusion", len(validation), passes * len(model.labels), width)
         if o.memory:
-            held = 4 * len(train) * model.width
-            run.counted("asking documents", len(validation), len(train), model.width, held=held)
+            held = 2 * 4 * len(train) * key_width(model)  # with a copy, of those that differ
+            run.counted("asking documents", len(validation), len(train), key_width(model), held=held)
         return model
     with run.log.parts("learning on held-out documents"):
         return _fused(run, model, validation, train, o, propensity)

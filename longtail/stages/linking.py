@@ -10,7 +10,7 @@ import numpy as np
 from longtail.data.dataset import Dataset
 from longtail.data.filters import answers, apart, matches
 from longtail.data.graph import Graph
-from longtail.data.sparse import CSR, csr, csr_of_lists, load_csr, row_of_entry, save_csr
+from longtail.data.sparse import CSR, csr, load_csr, row_of_entry, save_csr
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
@@ -21,22 +21,33 @@ from longtail.model import Bundle
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
-from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
+from longtail.stages.frozen_encoder import LabelVectorOptions, train_classifiers
 from longtail.stages.held_out import FusionOptions, fuse, rows_held_out
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
 from longtail.topk import IntArray, TopK
 from longtail.train.run import Run
+from longtail.transforms import augmented
 
 TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
+LINKERS = (
+    *("unidec", "depsl", "ramen", "ngame", "ance", "dpr", "siamesexml", "astec", "decaf", "eclare"),
+    *("inceptionxml", "inceptionxml_lf", "renee", "dexml"),
+)
+_LINKS = "links that enrich documents"  # a graph of the training rows while some are added, and their links with them
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkOptions(ClassifierOptions):
+class LinkOptions(LabelVectorOptions):
     """Links of documents to nodes."""
 
-    graph: str | None = option(
-        None, "the graph whose nodes enrich documents; the only one if left out, and none for the base itself"
+    enrich: str | None = option(
+        None, "the graph whose nodes enrich documents; the only one if left out, and none for documents as they are"
+    )
+    linker: str = option(
+        "unidec",
+        "the recipe of the linker, trained with the graph's nodes as labels in a run of its own",
+        choices=LINKERS,
     )
     linker_epochs: int = option(6, "of the linker", within=NATURAL)
     share_encoder: bool = option(
@@ -71,7 +82,6 @@ class Linking:
     """Which documents are linked to which nodes of a graph, and how a linker learns it.
 
     Attributes:
-        graph: its name; None where no graph is wanted, and all of this does nothing.
         train: N training documents; their targets are the nodes that they are linked to, and nodes of the document's
             own text are filtered: they are never links, and no linker learns that they are none.
         held_out: documents that no linker is trained on, with their links.
@@ -83,7 +93,6 @@ class Linking:
         run: the linkers' runs are folders in its folder.
     """
 
-    graph: str | None
     train: Split
     held_out: Split
     links: CSR
@@ -94,26 +103,26 @@ class Linking:
     run: Run
     _made: dict[str, Bundle] = field(default_factory=dict, init=False, repr=False)
 
-    def into(self, dataset: Dataset, links: CSR | None = None) -> Dataset:
-        """The data set with links of its N training documents, the true ones if left out, as its only graph."""
-        if self.graph is None:
-            return dataset
-        edges = self.links if links is None else links
-        return replace(dataset, graphs={self.graph: Graph(self.nodes.fields["title"], edges, None)})
+    def augmented(self, dataset: Dataset, links: CSR | None = None) -> tuple[Dataset, CSR]:
+        """A data set with the rows that the options add, and the links of its rows.
 
-    def edges_of(self, dataset: Dataset) -> CSR | None:
-        """The links of the training rows of a data set that `into` made, or one that was augmented then."""
-        return None if self.graph is None else dataset.graphs[self.graph].train
+        Args:
+            dataset: N training documents.
+            links: (N, M) of these, the true ones if left out.
+        """
+        edges = Graph(self.nodes.fields["title"], self.links if links is None else links, None)
+        rows = augmented(replace(dataset, graphs={**dataset.graphs, _LINKS: edges}), self.o.augment, seed=self.o.seed)
+        of_rows = rows.graphs[_LINKS].train
+        assert of_rows is not None
+        return replace(rows, graphs={name: graph for name, graph in rows.graphs.items() if name != _LINKS}), of_rows
 
-    def linked(self, text: Text, enrichment: Enrichment | None) -> Linked | None:
+    def linked(self, text: Text, enrichment: Enrichment | None) -> Linked:
         """The linker of the finished model, and what it is for; how good it is goes to the log.
 
         Args:
             text: the trained encoder.
             enrichment: the trained enrichment, or None.
         """
-        if self.graph is None:
-            return None
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
         linked = Linked(linker, self.o.links, enrichment)
         if self.run.plan is None:
@@ -130,9 +139,9 @@ class Linking:
         which have not seen the document, as they are predicted for new documents: each of F parts of the documents is
         linked by a linker that was trained on the others. Their weights are those of the graph, or `are_chances`.
         """
-        if self.graph is not None and not self.o.share_encoder:
+        if not self.o.share_encoder:
             self.linker()
-        if self.graph is None or self.o.train_links == "true":
+        if self.o.train_links == "true":
             return self.links
         if self.o.train_links == "answer-free":
             return apart(self.links, self.answers)
@@ -240,8 +249,8 @@ class Linking:
         self.run.log.say(f"linker: {said} on {len(found):,} documents that were held out")
 
 
-def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, validation: float) -> Linking:
-    """The links of a data set's training documents to the nodes of a graph.
+def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, validation: float) -> Linking | None:
+    """The links of a data set's training documents to the nodes of a graph; None where no graph is wanted.
 
     Args:
         run: of the recipe that wants the links.
@@ -253,18 +262,17 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
     Raises:
         BadInput: there is no such graph, there are several, or the graph links no training document.
     """
-    name = graph_named(dataset, o.graph)
-    used = Graph(Strings.of([]), None, None) if name is None else dataset.graphs[name]
-    nodes, weighted = used.nodes, used.train
-    if weighted is None:
-        weighted = csr_of_lists([[]] * len(dataset.train), 0)
+    name = graph_named(dataset, o.enrich)
+    if name is None:
+        return None
+    nodes, weighted = dataset.graphs[name].nodes, dataset.graphs[name].train
+    assert weighted is not None
     out = rows_held_out(dataset, validation, o.seed)
     kept = np.setdiff1d(np.arange(len(dataset.train)), out)
     itself = matches(dataset.train.documents.fields["title"], nodes)
     links = apart(weighted, itself)
     split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
-        name,
         split.take(kept),
         split.take(out),
         links[kept],
@@ -292,11 +300,11 @@ def graph_named(dataset: Dataset, name: str | None) -> str | None:
     if name is None:
         if len(dataset.graphs) != 1:
             problem = f"the data set has {len(dataset.graphs)} graphs: {known}"
-            raise BadInput("graph", problem, remedy="name the one whose nodes are to enrich documents, or none")
+            raise BadInput("enrich", problem, remedy="name the one whose nodes are to enrich documents, or none")
         (name,) = dataset.graphs
     if name not in dataset.graphs:
-        raise BadInput("graph", f"the data set has no graph {name}", remedy=f"its graphs are: {known}")
+        raise BadInput("enrich", f"the data set has no graph {name}", remedy=f"its graphs are: {known}")
     edges = dataset.graphs[name].train
     if edges is None or not edges.nnz:
-        raise BadInput("graph", f"graph {name} links no training document", remedy="name another, or none")
+        raise BadInput("enrich", f"graph {name} links no training document", remedy="name another, or none")
     return name

@@ -30,6 +30,7 @@ from longtail.units import duration
 
 P = ParamSpec("P")
 Recipe: TypeAlias = Callable[..., Bundle]
+MADE: dict[str, Recipe] = {}  # every recipe by its name, for those that train another one on the way
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
 _EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
@@ -117,6 +118,7 @@ def recipe(
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
         train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"
         train.options = options  # type: ignore[attr-defined]
+        MADE[page.__name__] = train
         return train
 
     return made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +61,16 @@ def regroup(run: Run, sampler: Clustered, documents: FloatArray, o: ClusterOptio
     sampler.regroup(run.clusters("clusters of documents", documents, size, generator))
 
 
-def renew(epoch: int, text: Text, split: Split, sampler: Clustered, mined: Mined, o: RefreshOptions) -> None:
+def renew(
+    epoch: int,
+    text: Text,
+    split: Split,
+    sampler: Clustered,
+    mined: Mined,
+    o: RefreshOptions,
+    *,
+    documents: Callable[[], FloatArray] | None = None,
+) -> None:
     """Renew clusters and hard negatives of UniDEC and DePSL, where they are due before an epoch.
 
     Source: the thesis, section 2.3.2.
@@ -73,10 +82,11 @@ def renew(epoch: int, text: Text, split: Split, sampler: Clustered, mined: Mined
         sampler: gets new clusters.
         mined: gets new lists.
         o: when, and how large.
+        documents: (N, D) vectors of the documents now, if others than those of their texts.
     """
     if not due(epoch, o.refresh_from, o.refresh_every):
         return
-    x = text.embed(text.documents)
+    x = text.embed(text.documents) if documents is None else documents()
     regroup(text.run, sampler, x, o, epoch=epoch)
     if o.hard_negatives:
         z = text.embed(text.labels)

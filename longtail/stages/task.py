@@ -34,7 +34,7 @@ from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import Tokenizer, VectorTokens, token_table
+from longtail.text.tokens import Tokenizer, Tokens, VectorTokens, token_table
 from longtail.topk import FloatArray
 from longtail.train.run import Run
 from longtail.transforms import TRANSFORMS, augmented
@@ -156,10 +156,10 @@ class Text:
         """(n, D) float32 vectors of a token table under the current encoder."""
         return self.run.embed(self.encoder, table)
 
-    def encode(self, b: Batch) -> tuple[Tensor, ...]:
-        """The documents (B, D) and labels (P, D) of a batch, and the nodes of each of its graphs (A, D)."""
+    def encode(self, b: Batch, *others: Tokens) -> tuple[Tensor, ...]:
+        """The documents (B, D) and labels (P, D) of a batch, the nodes of each of its graphs (A, D), and others."""
         assert b.labels is not None
-        return encode_together(self.encoder, b.documents, b.labels, *b.nodes)
+        return encode_together(self.encoder, b.documents, b.labels, *b.nodes, *others)
 
     def batches(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -81,11 +81,16 @@ class AdamW(torch.optim.Optimizer):
                 _update(dense, group)
 
 
-def adamw(*rates: tuple[torch.nn.Module | Iterable[Tensor], float]) -> AdamW:
-    """AdamW over modules, or lists of parameters, each with a learning rate; those without parameters are left out."""
+def adamw(*rates: tuple[torch.nn.Module | Iterable[Tensor], float], more: Sequence[dict[str, Any]] = ()) -> AdamW:
+    """AdamW over modules, or lists of parameters, each with a learning rate; those without parameters are left out.
+
+    Args:
+        rates: the modules, or lists, each with its learning rate.
+        more: groups with settings of their own, as `AdamW` takes them.
+    """
     parts = ((part.parameters() if isinstance(part, torch.nn.Module) else part, rate) for part, rate in rates)
     groups = [{"params": list(parameters), "lr": rate} for parameters, rate in parts]
-    return AdamW([group for group in groups if group["params"]], rates[0][1])
+    return AdamW([*(group for group in groups if group["params"]), *more], rates[0][1])
 
 
 def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
+_TIMES = 9  # as long as a checkpoint takes, training goes on at least before the next one
 _CHOSEN = "chosen"  # what decides it, too, where there is something
 _KINDS: Mapping[str, Kinds] = {
     "recipe": str,
@@ -73,7 +74,7 @@ class Progress:
     Args:
         folder: of the run; None keeps everything in memory only.
         log: its running means are part of a checkpoint.
-        interval: seconds between checkpoints.
+        interval: seconds between checkpoints; where they are large, more, so that training has nine tenths of the time.
         writes: whether this is the process that writes; others of the same run read only.
 
     Attributes:
@@ -88,7 +89,7 @@ class Progress:
             problem = f"expected {NATURAL}, found {interval:g}"
             raise BadInput("checkpoint_every", problem, remedy="it is: seconds between checkpoints")
         self.folder, self.log, self._interval, self._writes = folder, log, interval, writes
-        self._last = time.monotonic()
+        self._last, self._taken = time.monotonic(), 0.0  # when the last checkpoint ended, and how long it took
         self._meter: Meter | None = None
         self._settings: Mapping[str, Any] | None = None  # what `claim` is to write
         self.chosen: Mapping[str, Any] = {}
@@ -191,7 +192,8 @@ class Progress:
 
     def is_due(self) -> bool:
         """Whether the last checkpoint is old enough for another one."""
-        return self.folder is not None and time.monotonic() - self._last >= self._interval
+        wait = self._interval and max(self._interval, _TIMES * self._taken)
+        return self.folder is not None and time.monotonic() - self._last >= wait
 
     def checkpoint(
         self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
@@ -204,11 +206,13 @@ class Progress:
         path = self._path(stage, ".checkpoint")
         if path is None or not self._writes:
             return
+        begun = time.monotonic()
         parts = {name: part.state_dict() for name, part in {**modules, **others, "log": self.log}.items()}
         must_be_finite(f"stage {stage}, epoch {position['epoch'] + 1}, after step {position['step']}", parts)
         save_state(path, {"position": position, "parts": parts})
         self.account()
         self._last = time.monotonic()
+        self._taken = self._last - begun
 
     def account(self) -> None:
         """Write what the run has cost up to now into ``cost.json``."""

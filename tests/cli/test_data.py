@@ -104,6 +104,18 @@ def test_describe(run: Run, folder: Path) -> None:
     assert any(row[:2] == ("topic", str(len(dataset.graphs["topic"].nodes))) for row in cells)
 
 
+def test_describe_a_label(run: Run, folder: Path, tmp_path: Path) -> None:
+    dataset = Dataset.read(folder)
+    result = run("describe", folder, "--label", dataset.labels.uids[0], "--json", tmp_path / "l.json")
+    assert result.exit_code == 0
+    found = json.loads((tmp_path / "l.json").read_text())
+    assert dataset.labels.uids[found["correlated"][0]["label"]] == found["correlated"][0]["uid"]
+    assert f"({dataset.labels.uids[0]})" in result.output
+    assert f"{100 * found['correlated'][0]['correlation']:.1f} %" in result.output
+    assert "found nothing" in failure(run("describe", folder, "--label", "nothing"))
+    assert "leave one of the two out" in failure(run("describe", folder, "--label", "x", "--report", tmp_path))
+
+
 def test_import_makes_a_folder_that_can_be_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("name,tags\nred apple,fruit;red\npear,fruit\n")
     (tmp_path / "s.csv").write_text("name,tags\nplum,red\n")

@@ -16,6 +16,7 @@ VERBS = {
     "plan depsl": ("--documents", "1e6", "--labels", "1e5"),
     "evaluate": ("{run}", "--data", "{data}"),
     "errors": ("{run}", "--data", "{data}", "--out", "{out}"),
+    "offline": ("{run}", "--data", "{data}"),
 }
 
 

@@ -105,7 +105,7 @@ def test_answer_free_links_leave_the_nodes_out_that_are_labels_of_the_document(t
             ["evaluate", "{run}", "--oracle-links", "{data}/kin_trn_X_Y.txt.gz"],
             "nodes) (90, 120), found (510, 120)",
         ),
-        (["train", "oak", "{data}", "--out", "{new}", "--graph", "friends"], "no graph friends; its graphs are: kin"),
+        (["train", "oak", "{data}", "--out", "{new}", "--enrich", "friends"], "no graph friends; its graphs are: kin"),
     ],
 )
 def test_bad_links_are_one_line_and_status_1(trained, split, longtail, tmp_path, arguments, message):

@@ -158,3 +158,17 @@ def test_what_is_no_data_is_one_line(longtail, tmp_path, words, line):
     assert (status, errors.count("\n")) == (1, 1)
     assert line in errors
     assert not (tmp_path / "run").exists()
+
+
+def test_columns_that_are_kept_are_in_the_data_of_the_run_which_goes_on_as_others_do(longtail, table, tmp_path):
+    lines = table.read_text().splitlines()
+    kept = [f"{lines[0]},market", *(f"{line},{'de' if i % 3 else 'fr'}" for i, line in enumerate(lines[1:]))]
+    (tmp_path / "shop.csv").write_text("\n".join(kept) + "\n")
+    columns = (tmp_path / "shop.csv", "--text", "name", "--labels", "tags", "--separator", "|", "--keep", "market")
+    assert longtail("train", *columns, "--out", tmp_path / "run", *QUICK)[::2] == (0, "")
+    data = Dataset.read(tmp_path / "run" / "data", fields=("title", "market"))
+    assert {*data.test.documents.fields["market"]} == {"de", "fr"}
+    assert longtail("resume", tmp_path / "run")[::2] == (0, "")
+    out = tmp_path / "again"
+    assert longtail("data", "split", tmp_path / "run" / "data", "--out", out)[::2] == (0, "")
+    assert {*Dataset.read(out, fields=("market",)).test.documents.fields["market"]} == {"de", "fr"}

@@ -102,11 +102,17 @@ def test_what_means_nothing_is_refused(predict, tmp_path, arguments, message):
     assert not any(tmp_path.iterdir())
 
 
-def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path):
+def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path, monkeypatch):
     planted(0, documents=400, test_documents=50, labels=120).dataset.write(tmp_path / "data")
     given = ["evaluate", str(trained), "--data", str(tmp_path / "data"), "--device", "cpu"]
-    plain, more = (CliRunner().invoke(app, [*given, *others]) for others in ([], ["--macro"]))
+    monkeypatch.setattr("longtail.cli.evaluate._LONG", 50 * 120 - 1)
+    sampled = ["--macro", "--bins", "--sample", "20"]
+    plain, more = (CliRunner().invoke(app, [*given, *others]) for others in ([], sampled))
     assert plain.exit_code == more.exit_code == 0
+    said = "50 documents are ranked among 120 labels, exactly, which takes long; --sample draws some of the documents."
+    assert said in " ".join(plain.stdout.split())
+    assert "takes long" not in more.stdout
+    assert "20 test documents of 50, drawn at random (seed 0)" in " ".join(more.stdout.split())
     assert "ECE@5" in plain.stdout
     assert "macroF1@5" not in plain.stdout
     assert all(f"{name}@{k} " in more.stdout for name in ("macroP", "macroF1", "microF1") for k in (1, 3, 5))

@@ -9,11 +9,14 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from longtail import load
+from longtail.data.dataset import Dataset
+from longtail.data.texts import Strings, Texts
 
 QUICK = ("--epochs", 4, "--classifier-epochs", 6, "--batch", 64, "--width", 32, "--warmup", 10, "--learning-rate", 0.02)
 
@@ -82,6 +85,34 @@ def test_evaluate_shows_the_psp_under_all_constants_that_are_given(trained, long
     status, _, errors = longtail("evaluate", trained[0], "--propensity", "0.55")
     assert (status, errors.count("\n")) == (1, 1)
     assert "propensity: expected two finite numbers A,B >= 0, found 0.55; for example 0.55,1.5" in errors
+
+
+def test_evaluate_groups_documents_in_the_table_the_json_and_the_report(trained, longtail, planted_folder, tmp_path):
+    whole = Dataset.read(planted_folder)
+    documents = whole.test.documents
+    markets = Strings.of(["de", "fr", "<b>"][i % 3] for i in range(len(documents)))
+    test = replace(whole.test, documents=Texts(documents.uids, {**documents.fields, "market": markets}))
+    replace(whole, test=test).write(tmp_path / "data")
+    given = ("evaluate", trained[0], "--data", tmp_path / "data", "--by", "market", "--by", "labels:bins=2")
+    status, output, errors = longtail(*given, "--json", tmp_path / "m.json", "--report", tmp_path / "report")
+    assert (status, errors) == (0, "")
+    by = json.loads((tmp_path / "m.json").read_text())["by"]
+    assert [(group["group"], group["documents"]) for group in by["market"]] == [("de", 34), ("<b>", 33), ("fr", 33)]
+    assert [sum(group["documents"] for group in of) for of in by.values()] == [100, 100]
+    recall = by["market"][0]["kinds"]["fused"]["R@5"]
+    line = next(line for line in output.splitlines() if line.split()[:2] == ["de", "34"])
+    assert f"{recall['value']:.2f} ±{(recall['high'] - recall['low']) / 2:.2f}" in line
+    assert max(map(len, output.splitlines())) <= 100
+    page = (tmp_path / "report" / "report.html").read_text()
+    section = page.partition('<h2 id="by-query">')[2].partition("</section>")[0]
+    assert "<h3>By market</h3>" in section
+    assert f"{recall['value']:.2f}<small>" in section
+    assert "&lt;b&gt;" in section
+    assert "<b>" not in section
+    status, _, errors = longtail(*given[:-1], "city")
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "longtail: --by: expected a column of the test documents, found city; the columns are market;" in errors
+    assert "by-query" not in longtail("evaluate", trained[0], "--report", tmp_path / "plain")[1]
 
 
 @pytest.mark.parametrize("words", ["evaluate", "labels list", "predict"])

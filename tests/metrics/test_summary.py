@@ -110,6 +110,15 @@ def test_intervals_give_way_on_a_narrow_terminal(report: Evaluation) -> None:
     assert "95 %" not in printed(replace(report, intervals={}), 62)
 
 
+def test_constants_give_way_to_a_line_on_a_narrower_one(report: Evaluation) -> None:
+    text = printed(replace(report, intervals={}), 45)
+    assert f"PSP and PSnDCG: {CONSTANTS}." in " ".join(text.split())
+    assert all(len(line.split()) == 4 for line in text.splitlines() if line.startswith("PSP@"))
+    assert "…" not in text
+    wide = printed(replace(report, intervals={}), 80)
+    assert "PSP and" not in wide
+
+
 def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
     text = printed(measure(ranked(), TRUTH, TRAIN, [], headline="fused"), 80)
     assert "PSP@" not in text

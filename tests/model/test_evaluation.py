@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import longtail
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.holdout import rows_at_random
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
@@ -105,3 +108,17 @@ def test_what_cannot_be_measured_is_refused(trained, dataset, tmp_path):
             longtail.evaluate(model, **arguments)
     with pytest.raises(BadInput, match="expected the card of a trained model"):
         longtail.evaluate(tmp_path, dataset)
+
+
+def test_a_sample_is_ranked_as_the_same_documents_alone(found, trained, dataset):
+    model = load(trained, device="cpu")
+    some = longtail.evaluate(model, dataset, sample=20)
+    rows = rows_at_random(50, 20, 0)
+    alone = longtail.evaluate(model, replace(dataset, test=dataset.test.take(rows)), intervals=True)
+    np.testing.assert_array_equal(some.drawn.rows, rows)
+    assert (some.n, some.kinds, some.intervals) == (20, alone.kinds, alone.intervals)
+    assert "20 test documents of 50, drawn at random (seed 0), in percent" in str(some)
+    assert some.as_dict() == alone.as_dict() | {"drawn": {"of": 50, "seed": 0}}
+    assert longtail.evaluate(model, dataset, sample=50).as_dict() == found.as_dict()
+    with pytest.raises(BadInput, match="sample: expected a number of documents, at least 1, found 0"):
+        longtail.evaluate(model, dataset, sample=0)

@@ -84,3 +84,11 @@ def test_a_label_that_no_training_document_had_is_made_of_its_examples(model):
     made, _ = taught(model, Texts.of([], uids=[]), documents, further, Lessons.none(targets))
     assert made.fusion.frequency[unseen] == 1
     assert not np.allclose(made.vectors["classifier"][unseen], model.vectors["classifier"][unseen])
+
+
+def test_documents_are_remembered_in_blocks_as_at_once(model, monkeypatch):
+    weights = model.memory.weights
+    monkeypatch.setattr("longtail.model.remembering._BLOCK", 150)
+    parts = remember(model, DATA.train.documents, DATA.train.targets, weights)
+    np.testing.assert_array_equal(parts.keys.vectors, model.memory.keys.vectors)
+    assert (parts.labels != model.memory.labels).nnz == 0

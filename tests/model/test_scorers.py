@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from starlette.testclient import TestClient
 
 from longtail import load
+from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
 from longtail.model import Bundle, Ensemble, label_set
-from longtail.model.scorers import Scorer
+from longtail.model import scorers as module
+from longtail.model.scorers import Scorer, inner_product
+from longtail.search.exact import Exact
 from longtail.serve.app import application
 from longtail.serve.service import Settings
 from longtail.topk import rank
@@ -74,3 +78,43 @@ def test_scorers_are_made_once(run):
     assert model.scorer() is model.scorers[-1]
     assert model.scorer("encoder").index is model.index("encoder")
     assert model.mixed == model.scorers[:2]
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """More than 5 texts are very many, and 64 labels a large table."""
+    monkeypatch.setattr(module, "MANY", 5)
+    monkeypatch.setattr(module, "ROWS", 64)
+
+
+@pytest.mark.parametrize("labels", [63, 64, 65, 128, 150])
+def test_very_many_texts_are_ranked_in_passing_as_by_a_table_that_is_kept(large, labels):
+    draws = np.random.default_rng(labels)
+    table = draws.integers(-3, 4, size=(labels, 4)).astype(np.float32)  # many scores are equal
+    queries = draws.integers(-3, 4, size=(9, 4)).astype(np.float32)
+    exclude = csr_of_lists([np.unique(draws.integers(labels, size=40)) for _ in queries], labels)
+    read = []
+
+    def rows(ids):
+        read.append(len(table[ids]))
+        return table[ids]
+
+    scorer = inner_product("a", slice(0, 4), rows, torch.device("cpu"))
+    for hidden in (exclude, None):
+        expected = Exact(table).search(queries, 30, exclude=hidden)
+        found = scorer.search(queries, 30, exclude=hidden)
+        np.testing.assert_array_equal(found.ids, expected.ids)
+        np.testing.assert_array_equal(found.scores, expected.scores)
+    assert max(read) == labels
+    assert max(read[:-1], default=0) <= 64
+    assert len(read) == (1 if labels < 64 else -(-labels // 64) + 2)  # parts, an end, and all, which stay
+    scorer.search(queries, 30)
+    scorer.search(queries[:1], 3)
+    assert read[-1] == labels
+
+
+def test_few_texts_have_a_table_that_is_kept(large):
+    table = np.eye(200, dtype=np.float32)
+    scorer = inner_product("a", slice(0, 200), lambda ids: table[ids], torch.device("cpu"))
+    assert scorer.search(table[:5], 1).ids[:, 0].tolist() == [*range(5)]
+    assert scorer.index._made is not None

@@ -86,3 +86,15 @@ def test_wrong_links_cost_what_they_are_and_no_more(wrong, least, most):
     found = precision(recipes.oak(noisy.dataset, **{**OAK, "classifier_epochs": 0}), noisy, "encoder")
     assert found["A"] > 95
     assert least <= found["D"] <= most
+
+
+def test_unidec_finds_it_too_when_it_is_enriched_and_not_without(data):
+    unidec = {**SMALL, "epochs": 4, "linker": "ngame", "linker_epochs": 6, "train_links": "true", "memory": False}
+    unidec |= {"bank_learning_rate": 0.05, "refit": False, "refresh_from": 9, "validation": 0.05}
+    bundle = recipes.unidec(data.dataset, **unidec, enrich="kin")
+    for kind, least in (("encoder", 80), ("classifier", 80)):
+        found = precision(bundle, data, kind)
+        assert found["A"] > 95, kind
+        assert found["D"] > least, kind
+    for kind in ("plain", "plain-classifier"):
+        assert precision(bundle, data, kind)["D"] < 10, kind

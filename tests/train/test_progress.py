@@ -10,6 +10,7 @@ import torch
 from broken import flipped
 
 from longtail.errors import BadInput
+from longtail.train import progress as module
 from longtail.train.checkpoint import save_state
 from longtail.train.log import Log
 from longtail.train.progress import Progress, settings_of
@@ -80,3 +81,25 @@ def test_a_state_of_something_else_is_refused(tmp_path, kind, state):
     ) as refused:
         Progress(tmp_path, Log()).restore("encoder", {"encoder": torch.nn.Linear(3, 3)}, {})
     assert "\n" not in str(refused.value)
+
+
+def test_the_next_checkpoint_is_as_far_as_the_last_one_took_long(tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    def after(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(module, "save_state", lambda *_: after(20))
+    usual, always = Progress(tmp_path, Log(), 120), Progress(tmp_path, Log(), 0)
+    after(119)
+    assert (usual.is_due(), always.is_due()) == (False, True)
+    after(1)
+    assert usual.is_due()
+    for progress in (usual, always):
+        progress.checkpoint("joint", {}, {}, {"epoch": 0, "step": 1})
+    assert always.is_due()
+    after(9 * 20 - 20 - 1)
+    assert not usual.is_due()
+    after(1)
+    assert usual.is_due()

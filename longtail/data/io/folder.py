@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from longtail.data.graph import Graph
-from longtail.data.io.formats import CUT_AGAIN, Report, read_pairs, read_points, read_sparse, stop
+from longtail.data.io.formats import CUT_AGAIN, Report, json_lines, read_pairs, read_points, read_sparse, stop
 from longtail.data.io.graphs import read_graph
 from longtail.data.io.manifest import Manifest, part, read_manifest
 from longtail.data.io.records import read_lines, read_records
@@ -19,6 +20,7 @@ from longtail.errors import BadInput
 Side = Literal["train", "test"]
 SIDES: tuple[Side, ...] = ("train", "test")
 FIELDS = ("title", "content")
+OWN = ("uid", *FIELDS, "target_ind", "target_rel")  # keys of a record that are no further columns
 _SHORT = {"train": "trn", "test": "tst"}
 
 
@@ -80,7 +82,7 @@ class Folder:
         Args:
             side: which split.
             labels: L.
-            fields: which texts to keep; the title always is.
+            fields: which columns to keep; the title always is.
             report: gets the problems that reading can go on after.
 
         Raises:
@@ -92,6 +94,7 @@ class Folder:
             texts, targets = read_records(path, encoding=encoding, fields=fields, columns=labels, report=report)
         else:
             texts, targets = self._raw_documents(path, side, labels, report)
+            texts = self._with_columns(texts, side, set(fields) - set(FIELDS), report)
         if not len(texts):
             raise BadInput(path, "the file is empty, expected at least 1 document", remedy="write one document a line")
         if not targets.nnz:
@@ -99,6 +102,15 @@ class Folder:
             report(BadInput(path, problem, remedy="give the documents label ids, or leave the file out"))
         targets.data[:] = 1
         return texts, targets
+
+    def columns(self, side: Side) -> list[str]:
+        """The further columns of a split, by its first record, or by the files ``raw_data/<side>.<column>.txt``."""
+        if self.json:
+            record = next(iter(json_lines(self._need(*self._names(side)), self.manifest.encoding)), None) or {}
+            return [name for name in record if name not in OWN]
+        pattern = re.compile(rf"{side}\.(.+)\.txt(\.gz)?")
+        found = (pattern.fullmatch(path.name) for path in sorted((self.path / "raw_data").glob(f"{side}.*.txt*")))
+        return [name[1] for name in found if name is not None and name[1] != "raw"]
 
     def filtered(self, side: Side, shape: tuple[int, int], report: Report = stop) -> CSR | None:
         """The (n, L) pairs of a filter file, or None where there is none."""
@@ -123,6 +135,17 @@ class Folder:
     def _raw(self, path: Path, report: Report) -> Texts:
         titles = read_lines(path, self.manifest.encoding, report)
         return Texts(Strings.of("" for _ in range(len(titles))), {"title": titles})
+
+    def _with_columns(self, texts: Texts, side: Side, names: Collection[str], report: Report) -> Texts:
+        """The same texts with further columns, one value a line; those without a file are left out."""
+        columns = dict(texts.fields)
+        for name in sorted(names):
+            if path := part(self.path, f"raw_data/{side}.{name}.txt"):
+                columns[name] = read_lines(path, self.manifest.encoding, report)
+                if len(columns[name]) != len(texts):
+                    problem = f"holds {len(columns[name])} lines for {len(texts)} documents"
+                    raise BadInput(path, problem, remedy="write one value a line, an empty line for none")
+        return Texts(texts.uids, columns)
 
     def _raw_documents(self, path: Path, side: Side, labels: int, report: Report) -> tuple[Texts, CSR]:
         old = path.name.startswith(side)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from longtail.data.dataset import Dataset
+from longtail.data.io.folder import FIELDS, OWN
 from longtail.data.io.formats import Rows, excerpt
-from longtail.data.io.records import read_lines, report_texts
+from longtail.data.io.records import plain, read_lines, report_texts
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split
 from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, storable
@@ -44,6 +45,7 @@ def import_tables(
     separator: str | None = None,
     match: Match | None = None,
     merge_case: bool = False,
+    keep: Sequence[str] = (),
     encoding: str = "utf-8",
     name: str = "imported",
 ) -> Dataset:
@@ -61,11 +63,13 @@ def import_tables(
         match: what the entries are in the label file: uids, titles or row numbers from 0. By default uids where
             it has any, and otherwise titles.
         merge_case: entries that differ in case only are one label, as the first of them is written.
+        keep: further columns of the documents, which the data set has under their names.
         encoding: of the text files.
         name: of the data set.
 
     Raises:
-        BadInput: a table is malformed, an entry is not in the label file, or labels of one are to be merged.
+        BadInput: a table is malformed, an entry is not in the label file, labels of one are to be merged, or a column
+            to keep is in no table.
         MissingExtra: a file is Parquet and pyarrow is not installed.
     """
     found: dict[str, int] = {}  # the labels, where no file names them
@@ -86,9 +90,14 @@ def import_tables(
                 raise _missing(record, columns.labels, "labels", "labels-column")
             rows.add([lookup(entry) for entry in _entries(record[columns.labels], separator)])
 
-        return path, _texts(path, columns, encoding, add), rows
+        return path, _texts(path, columns, encoding, add, keep), rows
 
+    if own := [name for name in keep if name in OWN]:
+        problem = f"expected further columns, found {own[0]}, which is a name of the data set's own"
+        raise BadInput("keep", problem, remedy="rename the column in the table")
     parts = [read(path) for path in (train, test) if path is not None]
+    if lost := [name for name in keep if not any(name in texts.fields for _, texts, _ in parts)]:
+        raise BadInput(train, f'column "{lost[0]}" is missing, or empty in all rows', remedy="name another to keep")
     texts = Texts.of(list(found)) if known is None else known
     splits = [_split(*part, len(texts), columns) for part in parts]
     return Dataset(name, splits[0], texts, splits[1] if test is not None else None)
@@ -111,12 +120,14 @@ def _split(path: Path, documents: Texts, rows: Rows, labels: int, columns: Colum
     return Split(documents, targets)
 
 
-def _texts(path: Path, columns: Columns, encoding: str, add: Callable[[Fields], None]) -> Texts:
-    """The texts of a table; what else is in a record is for ``add``."""
-    collector, numbers = TextsCollector(), array("q")
+def _texts(
+    path: Path, columns: Columns, encoding: str, add: Callable[[Fields], None], keep: Sequence[str] = ()
+) -> Texts:
+    """The texts of a table, with further columns to keep; what else is in a record is for ``add``."""
+    collector, numbers = TextsCollector((*FIELDS, *keep)), array("q")
     for number, record in read_table(path, encoding):
         try:
-            collector.add(_text(record, columns))
+            collector.add((*_text(record, columns), *(_kept(record, name) for name in keep)))
             add(record)
         except _Wrong as error:
             raise wrong(path, number, str(error), error.remedy) from None
@@ -200,6 +211,14 @@ def _text(record: Fields, columns: Columns) -> tuple[str, str, str]:
         if not isinstance(value, (str, type(None))):
             raise _Wrong(f'expected text in column "{column}", found {excerpt(value)}', "write text into it")
     return uid or "", title, content or ""
+
+
+def _kept(record: Fields, column: str) -> str:
+    """The value of a further column."""
+    try:
+        return plain(record.get(column))
+    except TypeError as error:
+        raise _Wrong(f'{error} in column "{column}"', "write such values into it, or keep another column") from None
 
 
 def _entries(cell: object, separator: str | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain, islice
 from json import JSONDecoder
@@ -28,10 +29,12 @@ def read_records(
 ) -> tuple[Texts, CSR]:
     """Read records of ``uid``, ``title``, ``content`` and, for documents, ``target_ind`` and ``target_rel``.
 
+    Any other key is a column, and read where it is asked for: a string, a number (as it is written), true or false.
+
     Args:
         path: of the file; line i is row i - 1.
         encoding: of the file.
-        fields: which texts to keep; the title always is, and a column without any text never.
+        fields: which columns to keep; the title always is, and one without any text never.
         columns: L; None for a file of labels, which has no targets.
         report: gets the problems that reading can go on after.
     """
@@ -77,10 +80,25 @@ def _are_numbers(ids: Iterable[Iterable[object] | None], weights: Iterable[Itera
 
 
 def _column(records: Sequence[dict[str, Any]], key: str) -> list[Any]:
-    """What records hold under a key; only an identifier and longer text may be missing."""
+    """What records hold under a key; only the title and the targets must be there."""
+    if key in {"title", "target_ind"}:
+        return [record[key] for record in records]
     if key in {"uid", "content"}:
         return [record.get(key, "") for record in records]
-    return [record[key] for record in records]
+    return [plain(record.get(key)) for record in records]
+
+
+def plain(value: object) -> str:
+    """A value of a further column as text; nothing for none.
+
+    Raises:
+        TypeError: it is a list, or an object.
+    """
+    if isinstance(value, (str, bool, int, float)):
+        return value if isinstance(value, str) else json.dumps(value)
+    if value is None:
+        return ""
+    raise TypeError(f"expected text or a number, found {excerpt(value)}")
 
 
 def _add(record: dict[str, Any], collector: TextsCollector, rows: Rows | None) -> list[str]:
@@ -93,8 +111,14 @@ def _add(record: dict[str, Any], collector: TextsCollector, rows: Rows | None) -
 
 
 def _string(record: dict[str, Any], key: str, problems: list[str]) -> str:
-    """The string of a record; only the title has to be there, and a uid may be a number."""
+    """The string of a record; only the title has to be there, and what is no text of ours may be a number."""
     value = record.get(key)
+    if key not in {"uid", "title", "content"}:
+        try:
+            return plain(value)
+        except TypeError as error:
+            problems.append(f'{error} as "{key}"')
+            return ""
     if isinstance(value, str):
         return value
     if value is None and key == "title":
