@@ -17,6 +17,7 @@ from longtail.recipes.oak import oak
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
+from longtail.recipes.simcse import simcse
 from longtail.recipes.unidec import unidec
 
 RECIPES: dict[str, Callable[..., Bundle]] = {
@@ -27,6 +28,7 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "ngame": ngame,
     "ance": ance,
     "dpr": dpr,
+    "simcse": simcse,
     "siamesexml": siamesexml,
     "astec": astec,
     "decaf": decaf,
@@ -56,5 +58,6 @@ __all__ = [
     "ramen",
     "renee",
     "siamesexml",
+    "simcse",
     "unidec",
 ]

@@ -76,6 +76,18 @@ DPR = Preset(
     },
     departs=("one hard negative a document of BM25 there, none here", "inner products there, cosines here"),
 )
+_SIMCSE_CODE = "SimCSE's code (princeton-nlp/SimCSE), run_unsup_example.sh"
+SIMCSE = Preset(
+    {
+        **settings(_SIMCSE_CODE, encoder="bert-base-uncased", epochs=1, batch=512, learning_rate=5e-5, warmup=0),
+        **settings(_SIMCSE_CODE, loss="info_nce:temperature=0.05", random_negatives=0),
+        **settings("SimCSE, section 3: the transformer's own dropout and nothing else", left_out=0.0),
+    },
+    departs=(
+        "the first token with a layer on it that is let go after training there, the model's own pooling here",
+        "a million sentences of Wikipedia there, the documents of the data set here",
+    ),
+)
 
 _OAK = "OAK, Appendix B"
 _OAK_CODE = "OAK's code (shikharmn/OAK)"
@@ -260,6 +272,7 @@ PAPERS: Mapping[str, Preset] = {
     "ngame": NGAME,
     "ance": ANCE,
     "dpr": DPR,
+    "simcse": SIMCSE,
     "siamesexml": SIAMESEXML,
     "astec": ASTEC,
     "decaf": DECAF,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import dropout, pad
 
 from longtail.data.sparse import gather
 from longtail.data.texts import Texts
@@ -64,6 +64,15 @@ class PaddedTokens:
         )
         return PaddedTokens(ids, mask)
 
+    def without(self, share: float) -> PaddedTokens:
+        """The texts without a share of their tokens, in [0, 1), drawn at random; the first of each stays."""
+        if not share:
+            return self
+        kept = self.mask & (torch.rand(self.mask.shape, device=self.mask.device) >= share)
+        kept[:, :1] = self.mask[:, :1]
+        order = kept.int().argsort(dim=1, descending=True, stable=True)
+        return PaddedTokens(self.ids.gather(1, order), kept.gather(1, order))
+
 
 @dataclass(frozen=True, slots=True)
 class BagTokens:
@@ -102,6 +111,10 @@ class BagTokens:
             pad(sizes.cumsum(0), (1, 0)),
             torch.cat([tokens.weights for tokens in every]),
         )
+
+    def without(self, share: float) -> BagTokens:
+        """The bags without a share of their features, in [0, 1), drawn at random: these have the weight 0."""
+        return replace(self, weights=dropout(self.weights, share)) if share else self
 
     def by_feature(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """The same the other way round, which bags hold each feature: what the backward pass of a bag encoder reads.
@@ -142,6 +155,10 @@ class VectorTokens:
     def followed_by(self, *others: Tokens) -> VectorTokens:
         """The vectors of all, one after the other."""
         return VectorTokens(torch.cat([tokens.values for tokens in _of_one_kind(self, others)]))
+
+    def without(self, share: float) -> VectorTokens:
+        """The vectors without a share of their numbers, in [0, 1), drawn at random: these are 0."""
+        return VectorTokens(dropout(self.values, share)) if share else self
 
 
 def _of_one_kind(first: Kind, others: Sequence[Tokens]) -> list[Kind]:

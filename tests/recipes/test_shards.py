@@ -26,6 +26,7 @@ from .of_ranks import COMMON, MORE, digest
 HERE = Path(__file__).parent
 PLAIN: dict[str, dict[str, Any]] = {  # without random numbers in a step, of which each shard has its own
     "dpr": {},
+    "simcse": {"left_out": 0.0},
     "depsl": MORE["depsl"],
     "unidec": {**MORE["unidec"], "dropout": 0.0},
     "ramen": {**MORE["ramen"], "graph_share": 0.5},

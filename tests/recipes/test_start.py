@@ -35,6 +35,12 @@ def test_an_encoder_starts_where_another_run_ended(data, runs):
     assert np.abs(trained.vectors["encoder"] - models["ngame"].vectors["encoder"]).max() > 1e-3
 
 
+def test_what_read_no_true_pairs_may_start_what_learns_a_fusion(data, tmp_path):
+    recipes.simcse(data, out=tmp_path / "texts", **SMALL)
+    start = {"start": str(tmp_path / "texts"), **HELD_OUT["ngame"]}
+    assert "fused" in recipes.ngame(data, classifier_epochs=1, **start, **SMALL).kinds
+
+
 def test_renee_starts_from_ngame_without_the_rows_of_gandalf(data, runs, monkeypatch):
     folder, models = runs
     seen = {}

@@ -142,3 +142,25 @@ def test_padded_tokens_followed_by_others_are_padded_to_the_longest() -> None:
 def test_vectors_followed_by_others() -> None:
     joined = VectorTokens(torch.tensor([[1.0, 2.0]])).followed_by(VectorTokens(torch.tensor([[3.0, 4.0], [5.0, 6.0]])))
     assert joined.values.tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_texts_without_a_share_of_their_tokens() -> None:
+    torch.manual_seed(0)
+    whole = PaddedTokens(
+        torch.arange(1, 2001).reshape(2, 1000), torch.tensor([[True] * 1000, [True] * 2 + [False] * 998])
+    )
+    some = whole.without(0.25)
+    for row in range(2):
+        left = some.ids[row][some.mask[row]]
+        assert left[0] == whole.ids[row, 0], "the first, by which some transformers know a text, stays"
+        assert (left.diff() > 0).all(), "in their order"
+        assert set(left.tolist()) <= set(whole.ids[row][whole.mask[row]].tolist())
+        assert (some.mask[row].int().diff() <= 0).all(), "padding is on the right"
+    assert 700 < int(some.mask[0].sum()) < 800
+    bag = bags(["red shoes", "oak table"])
+    weights = torch.cat([bag.without(0.5).weights for _ in range(50)]).reshape(50, -1)
+    assert 0.3 < float((weights == 0).float().mean()) < 0.7
+    assert torch.allclose(weights.max(0).values, 2 * bag.weights), "what is left keeps its share"
+    vectors = VectorTokens(torch.ones(10, 100))
+    assert set(vectors.without(0.5).values.unique().tolist()) == {0.0, 2.0}
+    assert all(tokens.without(0.0) is tokens for tokens in (whole, bag, vectors))
