@@ -19,8 +19,8 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Draw, Sampler
 from longtail.data.split import Split
 from longtail.shards.shard import WHOLE, Part
-from longtail.text.tokens import Tokens
-from longtail.topk import IntArray
+from longtail.text.tokens import Tokens, VectorTokens
+from longtail.topk import FloatArray, IntArray
 
 Source: TypeAlias = Callable[[IntArray], Tokens]  # the tokens of some rows
 
@@ -117,3 +117,8 @@ class Loader:
         if self.pool.every_label:
             return float((targets.indptr[rows + 1] - targets.indptr[rows]).mean())
         return positives_in_pool(targets, rows, label_ids)
+
+
+def vector_source(vectors: FloatArray) -> Source:
+    """What a `Loader` reads documents from that were encoded before: rows of (n, D) vectors."""
+    return lambda rows: VectorTokens(torch.from_numpy(vectors[rows]))

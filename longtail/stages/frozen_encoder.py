@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.batches.batch import Batch
-from longtail.batches.loader import Loader
+from longtail.batches.loader import Loader, vector_source
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.split import Split
@@ -17,7 +17,7 @@ from longtail.losses.base import Loss
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, NATURAL, option
 from longtail.stages.held_out import FusionOptions
-from longtail.stages.task import EncoderOptions, vector_source
+from longtail.stages.task import EncoderOptions
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw

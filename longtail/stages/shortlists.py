@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.batches.batch import Batch, entries_in_pool
-from longtail.batches.loader import Loader
+from longtail.batches.loader import Loader, vector_source
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
@@ -24,7 +24,7 @@ from longtail.options import BELOW_ONE, COUNT, NATURAL, option
 from longtail.stages.biases import some_rows, start_biases
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import known
-from longtail.stages.task import EncoderOptions, vector_source
+from longtail.stages.task import EncoderOptions
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw

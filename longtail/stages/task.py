@@ -22,12 +22,10 @@ from longtail.batches.samplers import Sampler
 from longtail.data.dataset import Dataset
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.errors import BadInput
 from longtail.losses import LOSSES
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder, encode_together
-from longtail.modules.encoders.named import ENCODERS, encoder_named, make_encoder, row_of
-from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.encoders.named import ENCODERS, hold, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
@@ -36,7 +34,7 @@ from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import Tokenizer, Tokens, VectorTokens, token_table
+from longtail.text.tokens import Tokenizer, Tokens, token_table
 from longtail.topk import FloatArray
 from longtail.train.run import Run
 from longtail.transforms import TRANSFORMS, augmented
@@ -65,10 +63,7 @@ class TextOptions(RunOptions):
         32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
     )
     texts_at_once: int | None = option(
-        None,
-        "texts of a batch whose activations a transformer holds; those of the others are computed once more for their "
-        "gradients, for a third more work and a fraction of the memory; all if left out",
-        within=COUNT,
+        None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
     start: str | None = option(
         None,
@@ -95,9 +90,6 @@ class TextOptions(RunOptions):
     def check(self, dataset: Dataset) -> None:
         """Refuse knowledge without a place for it, and an encoder that has seen what a fusion is to be learned on."""
         must_take_knowledge(self.knowledge, self.encoder, self.start)
-        if self.texts_at_once is not None and encoder_named(self.encoder).kind is not TransformerEncoder:
-            problem = f"the encoder {self.encoder} holds next to nothing of a text"
-            raise BadInput("texts_at_once", problem, remedy="leave it out, or choose a transformer")
         if self.start is not None and isinstance(self, FusionOptions):
             must_not_have_seen(Path(self.start), dataset, self.validation, self.seed)
 
@@ -306,8 +298,7 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
         model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
     else:
         model = encoder_of(Path(o.start), o.encoder)
-    if isinstance(model, TransformerEncoder):
-        model.texts_at_once = o.texts_at_once
+    hold(model, o.texts_at_once)
     if o.static_vectors is not None:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
@@ -326,8 +317,3 @@ def _table(run: Run, texts: Texts, fields: Sequence[str], tokenizer: Tokenizer) 
     some = _read_of(run, texts)
     table = token_table(some, fields, tokenizer, run.cache)
     return table if some is texts else table.repeated(len(texts))
-
-
-def vector_source(vectors: FloatArray) -> Source:
-    """What a `Loader` reads documents from that were encoded before: rows of (n, D) vectors."""
-    return lambda rows: VectorTokens(torch.from_numpy(vectors[rows]))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from longtail.errors import BadInput
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.convolution import ConvolutionEncoder
@@ -73,6 +74,19 @@ def encoder_named(name: str) -> EncoderKind:
 def row_of(encoder: Encoder) -> EncoderKind:
     """The row of an encoder by its class; of rows that share one, the last, which is the general one."""
     return {row.kind: row for row in ENCODERS.values()}[type(encoder)]
+
+
+def hold(encoder: Encoder, texts_at_once: int | None) -> None:
+    """Let a transformer hold the activations of so many texts in training; of all, if left out.
+
+    Raises:
+        BadInput: the encoder has none that are worth it.
+    """
+    if isinstance(encoder, TransformerEncoder):
+        encoder.texts_at_once = texts_at_once
+    elif texts_at_once is not None:
+        problem = f"the encoder {row_of(encoder).name} holds next to nothing of a text"
+        raise BadInput("texts_at_once", problem, remedy="leave it out, or choose a transformer")
 
 
 def make_encoder(
