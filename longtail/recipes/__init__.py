@@ -7,6 +7,7 @@ from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
 from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
+from longtail.recipes.dexa import dexa
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.eclare import eclare
@@ -26,6 +27,7 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "ramen": ramen,
     "oak": oak,
     "ngame": ngame,
+    "dexa": dexa,
     "ance": ance,
     "dpr": dpr,
     "simcse": simcse,
@@ -48,6 +50,7 @@ __all__ = [
     "astec",
     "decaf",
     "depsl",
+    "dexa",
     "dexml",
     "dpr",
     "eclare",

@@ -35,6 +35,18 @@ NGAME = Preset(
     ),
 )
 
+_DEXA_CODE = "DEXA's code, configs/DEXA/LF-AmazonTitles-131K.json"
+DEXA = Preset(
+    {
+        **NGAME.settings,
+        **settings(_DEXA_CODE, cluster_from=10, cluster_every=5, cluster_size=4),
+        **settings(_DEXA_CODE, cluster_doubles=(10, 25, 50, 75, 100, 125, 150, 200)),
+        **settings(f"{_DEXA_CODE}: 65,536 vectors of 131,073 labels", label_cluster=2),
+        **settings("DEXA's code, models/auxiliary_layer.py: vectors of head labels alone", own_vectors=1000),
+    },
+    departs=(*NGAME.departs, "auxiliary vectors are drawn by lot there, and 0 at first here"),
+)
+
 _TABLE_10 = "RAMEN, Table 10"
 _RAMEN: Settings = {
     **settings(_TABLE_10, epochs=300, batch=1024, learning_rate=2e-4, loss="triplet:margin=0.3"),
@@ -270,6 +282,7 @@ PAPERS: Mapping[str, Preset] = {
     "ramen": RAMEN,
     "oak": OAK,
     "ngame": NGAME,
+    "dexa": DEXA,
     "ance": ANCE,
     "dpr": DPR,
     "simcse": SIMCSE,

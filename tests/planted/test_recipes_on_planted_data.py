@@ -53,6 +53,17 @@ def test_ngame_finds_labels_by_their_examples_too(data, ngame):
     assert precision(ngame, data, "encoder")["B"] < 100 / GROUP + 10
 
 
+def test_dexa_finds_what_label_texts_do_not_say_where_vectors_are_not_shared(data):
+    """Four labels of block B share one text, which `ngame` cannot tell apart without classifiers."""
+    plain = {**SMALL, "classifier_epochs": 0}
+    found = precision(recipes.dexa(data.dataset, **plain, own_vectors=300), data, "encoder")
+    assert found["A"] > 95
+    assert found["B"] > 85
+    shared = precision(recipes.dexa(data.dataset, **plain, own_vectors=0, label_cluster=4), data, "encoder")
+    assert shared["A"] > 90
+    assert shared["B"] < 60
+
+
 def test_ngame_without_classifiers_is_a_dual_encoder(data):
     bundle = recipes.ngame(data.dataset, **SMALL, classifier_epochs=0)
     assert bundle.kinds == ("encoder",)

@@ -24,6 +24,7 @@ MORE: dict[str, dict[str, Any]] = {
     "unidec": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "refit": False},
     "depsl": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "symmetric": True},
     "simcse": {},
+    "dexa": {"cluster_from": 1, "classifier_epochs": 1, "own_vectors": 20},
     "ngame": {"cluster_from": 1, "classifier_epochs": 1},
     "ramen": {"base": "ance", "refresh_from": 1, "graph_weights": "bandit:0.03", "graph_redraw": 2},
     "oak": {"linker_epochs": 1, "classifier_epochs": 1, "folds": 2, "calibration_weight": 0.1},

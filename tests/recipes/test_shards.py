@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 PLAIN: dict[str, dict[str, Any]] = {  # without random numbers in a step, of which each shard has its own
     "dpr": {},
     "simcse": {"left_out": 0.0},
+    "dexa": {"own_vectors": 20, "classifier_epochs": 0},
     "depsl": MORE["depsl"],
     "unidec": {**MORE["unidec"], "dropout": 0.0},
     "ramen": {**MORE["ramen"], "graph_share": 0.5},
