@@ -108,7 +108,7 @@ def _trains(texts: float, s: Scale, again: float = 0) -> Work:
     """One forward and one backward pass of texts; some others are encoded by a transformer once before that."""
     if not s.encoder.layers:
         return bag_sums(texts + again, s)
-    once = 3 if s.o.texts_at_once is None else 4
+    once = 3 if getattr(s.o, "texts_at_once", None) is None else 4
     passes = transformer(texts / s.world, s, once) + transformer(again / s.world, s, 4)
     return passes + dense_update(s.encoder.parameters, s)
 
@@ -193,7 +193,7 @@ def _all_scores(width: int, *, stepped: bool, compared: bool) -> Callable[[Step]
 def _activations(texts: float, s: Scale) -> float:
     """What a transformer keeps of texts (Korthikanti et al., 2022, eq. 2, in 2 bytes): see `longtail.train.plan`."""
     e, size = s.encoder, 1 if not s.machine.on_host else 2
-    at_once = s.o.texts_at_once
+    at_once = getattr(s.o, "texts_at_once", None)
     words = 0.0 if at_once is None else 2 * NUMBER * texts * s.tokens * e.hidden / s.world
     texts = texts if at_once is None else min(texts, at_once * s.world)
     return words + size * e.layers * texts * s.tokens * (34 * e.hidden + 5 * e.heads * s.tokens) / s.world

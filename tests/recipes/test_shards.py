@@ -58,7 +58,7 @@ def test_the_terms_of_all_shards_are_those_of_the_whole_batch(recipe: str, monke
     dataset = planted(0, documents=600, test_documents=60, labels=120).dataset
     seen: dict[int, list[tuple[dict[str, float], int]]] = {1: [], 3: []}
     for shards, steps in seen.items():
-        monkeypatch.setattr(Log, "step", lambda _, terms, rows, __, to=steps: to.append((dict(terms), rows)))
+        monkeypatch.setattr(Log, "step", lambda _, terms, rows, *__, to=steps: to.append((dict(terms), rows)))
         RECIPES[recipe.partition(" ")[0]](dataset, shards=shards, **{**COMMON, "epochs": 1, **PLAIN[recipe]})
     if "linker_epochs" in PLAIN[recipe]:  # of a linker that drops numbers at random
         seen = {shards: [step for step in steps if len(step[0]) > 2] for shards, steps in seen.items()}

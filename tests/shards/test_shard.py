@@ -152,7 +152,7 @@ def test_bytes_of_a_step_are_those_computed_by_hand(monkeypatch: pytest.MonkeyPa
 
     sizes: list[tuple[int, int, int]] = []
 
-    def step(_: Log, __: object, rows: int, pool: int) -> None:
+    def step(_: Log, __: object, rows: int, pool: int, ___: float) -> None:
         sizes.append((rows, pool, sum(sent.values())))
         sent.clear()
 
