@@ -17,6 +17,7 @@ from longtail.bulk.ranker import BadRow, Ranker
 from longtail.data.io.parquet import pyarrow
 from longtail.ending import at_the_end
 from longtail.errors import BadInput
+from longtail.files import remove_partial
 from longtail.locks import alone
 
 Table: TypeAlias = Any  # of pyarrow
@@ -174,6 +175,8 @@ def _begin(folder: Place, names: Collection[str], ranker: Ranker) -> None:
     else:  # nothing was finished that it would speak of
         with manifest.replaced() as file:
             file.write(json.dumps(now, indent=1).encode() + b"\n")
+    if folder.is_local:
+        remove_partial(Path(folder.path))  # of a process that was killed when it had just put a part in its place
 
 
 def _must_agree(manifest: Place, then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> None:
