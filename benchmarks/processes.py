@@ -25,14 +25,7 @@ def documents_a_second(launcher: list[str], threads: int, data: str, recipe: str
     """Of the second epoch of a run's first stage."""
     folder = Path(tempfile.mkdtemp())
     command = [sys.executable, "-m", *launcher, "longtail", "train", recipe, data, "--out", str(folder / "run")]
-    command += [
-        "--epochs",
-        "2",
-        "--threads",
-        str(threads),
-        "--no-refit",
-        *options,
-    ]
+    command += ["--epochs", "2", "--threads", str(threads), "--no-refit", *options]
     try:
         subprocess.run(
             command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": str(threads)}

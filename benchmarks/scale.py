@@ -53,14 +53,15 @@ def measured(data: str, run: Path, recipe: str, threads: int, sample: int | None
     found: dict[str, Any] = {"training": taken(["train", recipe, data, "--out", str(run)], threads)}
     page, some = run / "scale-evaluation.json", [] if sample is None else ["--sample", str(sample)]
     found["evaluation"] = taken(["evaluate", str(run), "--json", str(page), *some], threads)
-    log = read_log(run / LOG)
+    judged, log = json.loads(page.read_text(encoding="utf-8")), read_log(run / LOG)
     plan = next(line["plan"] for line in log if "plan" in line)
     searches = [line for line in log if "search" in line]
     return {
         "documents": plan["stages"][-1]["rows"],
         "labels": plan["stages"][-1]["labels"],
         **found,
-        "evaluated": json.loads(page.read_text(encoding="utf-8"))["n"],
+        "evaluated": judged["n"],
+        "memory": "memory" in judged["kinds"],
         "parts": next(line["parts"] for line in reversed(log) if "parts" in line),
         "searches": [{key: line[key] for key in ("search", "cells", "probes", "recall", "share")} for line in searches],
         "planned_seconds": plan["seconds"],

@@ -61,20 +61,12 @@ PAPERS: tuple[tuple[str, str, str, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
+_HEAD = ("machines", "device, in a step", "between epochs, or ranking", "main memory", "run", "most of it", "fits")
+
+
 def of_sizes() -> Iterator[list[str]]:
     """Which size needs what, for `unidec` with the encoder that trains from nothing."""
-    yield [
-        "labels",
-        "documents",
-        "width",
-        "machines",
-        "device, in a step",
-        "between epochs, or ranking",
-        "main memory",
-        "run",
-        "most of it",
-        "fits",
-    ]
+    yield ["labels", "documents", "width", *_HEAD]
     for labels, documents, texts, given in SIZES:
         plans = (
             on_paper("unidec", given, labels=labels, documents=documents, **texts, device=device, world=world)
@@ -90,18 +82,7 @@ def of_sizes() -> Iterator[list[str]]:
 
 def of_papers() -> Iterator[list[str]]:
     """What papers report, and the nearest recipe on paper on the same machines."""
-    yield [
-        "paper",
-        "it says",
-        "recipe",
-        "machines",
-        "device, in a step",
-        "between epochs, or ranking",
-        "main memory",
-        "run",
-        "most of it",
-        "fits",
-    ]
+    yield ["paper", "it says", "recipe", *_HEAD]
     for paper, says, recipe, given, task in PAPERS:
         yield [paper, says, f"`{recipe}`", *_figures(on_paper(recipe, given, **task))]
 
@@ -150,10 +131,10 @@ def grown() -> list[dict[str, Any]]:
 
 
 def planned(run: Mapping[str, Any]) -> OnPaper:
-    """A run that was measured, on paper: with the test documents that it was evaluated on, on one core."""
+    """A run that was measured, on paper: with the test documents and the scores that it was evaluated on, on a core."""
     documents = run["documents"] + min(5000, run["documents"] / 19)  # with those that it held out
     task: dict[str, Any] = {"documents": documents, "labels": run["labels"], "tests": run["evaluated"]}
-    return on_paper(run["recipe"], {}, **task, **TITLES)
+    return on_paper(run["recipe"], {"memory": run["memory"]}, **task, **TITLES)
 
 
 def compared(run: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

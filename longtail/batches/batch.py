@@ -98,7 +98,8 @@ class Batch:
             there are fewer; targets and mask, False on these, are then (B, S). None where all share the whole pool.
         graphs: a pool of nodes for each metadata graph, by its name; empty where no graph is used.
         links: the nodes that documents are enriched with; None where they are not.
-        positives: true labels of a document in the pool, a mean over the documents of the whole batch.
+        positives: true labels of a document in the pool, a mean over the documents of the whole batch; where each has a
+            shortlist, over those of the part.
     """
 
     rows: Tensor

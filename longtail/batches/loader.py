@@ -107,12 +107,13 @@ class Loader:
             places=None if places is None else torch.from_numpy(places[here]),
             graphs=graphs,
             links=links,
-            positives=self._positives(draw.rows, label_ids)
-            if places is None
-            else np.count_nonzero(targets) / len(targets),
+            positives=self._positives(draw.rows, label_ids, None if places is None else targets),
         )
 
-    def _positives(self, rows: IntArray, label_ids: IntArray) -> float:
+    def _positives(self, rows: IntArray, label_ids: IntArray, of_shortlists: FloatArray | None) -> float:
+        """See `longtail.batches.batch.Batch`; of shortlists, (B, S) targets."""
+        if of_shortlists is not None:
+            return float(np.count_nonzero(of_shortlists) / max(1, len(of_shortlists)))
         targets = self.split.targets
         if self.pool.every_label:
             return float((targets.indptr[rows + 1] - targets.indptr[rows]).mean())

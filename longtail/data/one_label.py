@@ -17,46 +17,47 @@ MOST = 10  # labels of a table
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
-    """Another label.
+class Label:
+    """A label.
 
     Attributes:
         label: its place in the data.
         uid: its name; empty where it has none.
         text: its title, cut where it is long.
         documents: training documents that have it.
-        together: those of them that have the label that was asked about, too.
-        correlation: the share of that label's documents that have this one.
-        similarity: of the texts, in [0, 1]: the trigrams of characters that both have, over those that one has.
     """
 
     label: int
     uid: str
     text: str
     documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Other(Label):
+    """Another label.
+
+    Attributes:
+        together: those of them that have the label that was asked about, too.
+        correlation: the share of that label's documents that have this one.
+        similarity: of the texts, in [0, 1]: the trigrams of characters that both have, over those that one has.
+    """
+
     together: int
     correlation: float
     similarity: float
 
 
 @dataclass(frozen=True, slots=True)
-class OneLabel:
+class OneLabel(Label):
     """A label and others that are near to it.
 
     Attributes:
-        label: its place in the data.
-        uid: its name; empty where it has none.
-        text: its title, cut where it is long.
-        documents: training documents that have it.
         test_documents: test documents that have it; None without a test split.
         correlated: labels that its training documents have too, those of most of them first.
         alike: labels with the most similar texts.
     """
 
-    label: int
-    uid: str
-    text: str
-    documents: int
     test_documents: int | None
     correlated: tuple[Other, ...]
     alike: tuple[Other, ...]

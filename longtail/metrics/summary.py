@@ -273,7 +273,7 @@ def shown_of(measured: Collection[str]) -> list[str]:
 
 
 def _table(evaluation: Evaluation, *, with_intervals: bool, constants: bool = True, macro: bool = False) -> Table:
-    """All metrics, or the macro-averaged ones; with constants, those of each PSP beside it, else in its name."""
+    """All metrics, or the macro-averaged ones; constants of PSP are beside it, or else further ones in its name."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     table.add_column(no_wrap=True)
     for kind in evaluation.kinds:
@@ -285,11 +285,9 @@ def _table(evaluation: Evaluation, *, with_intervals: bool, constants: bool = Tr
     for name, following in zip(names, [*names[1:], ""], strict=True):
         for one in (evaluation, *evaluation.others) if metric_of(name).weighted else (evaluation,):
             cells = [_cell(one, kind, name, with_intervals=with_intervals) for kind in one.kinds]
-            weighted = one.propensity is not None and metric_of(name).weighted
-            also = "" if one is evaluation or one.propensity is None else f", A {one.propensity.A:g}"
-            table.add_row(
-                name if constants else name + also, *cells, *([_constants(one)] if weighted and constants else [])
-            )
+            beside = [_constants(one)] if constants and metric_of(name).weighted else []
+            further = "" if constants or one is evaluation else f", {_constants(one)}"
+            table.add_row(name + further, *cells, *beside)
         if name.partition("@")[0] != following.partition("@")[0]:
             table.add_section()
     for name in {} if macro else dict.fromkeys(name for errors in evaluation.reliability.values() for name in errors):

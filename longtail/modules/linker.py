@@ -111,12 +111,10 @@ class Linked:
                 encoded here if left out.
             encoder: of the model.
         """
-        shared = x is not None and self.linker.encoder is encoder
-        vectors = (
-            with_one(x[:, : encoder.width])
-            if shared and x is not None and encoder is not None
-            else self.linker.encode(texts)
-        )
+        if x is not None and encoder is not None and self.linker.encoder is encoder:
+            vectors = with_one(x[:, : encoder.width])
+        else:
+            vectors = self.linker.encode(texts)
         itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
         return self.linker.search(vectors, self.most, exclude=itself)
 
@@ -138,8 +136,9 @@ class Linked:
 
     def weigh(self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment) -> tuple[FloatArray, FloatArray]:
         """The enriched vectors of documents, each view (n, D) for itself, and the weights of their nodes, (n, K)."""
-        ids, chances = (links.ids, self.chances) if isinstance(links, TopK) else (links, None)
-        sure = chances(links) if isinstance(links, TopK) and chances is not None else None
+        ids, sure = links.ids if isinstance(links, TopK) else links, None
+        if isinstance(links, TopK) and self.chances is not None:
+            sure = self.chances(links)
         views = [
             enrichment.enrich(x[:, start : start + enrichment.bank.width], ids, chances=sure)
             for start in range(0, x.shape[1], enrichment.bank.width)

@@ -54,14 +54,16 @@ def clustered(s: Scale) -> Work:
     return Work(streamed=s.documents * cuts(round(s.documents), s.o.cluster_size) * 4 * _ROUNDS * s.width * NUMBER)
 
 
-def evaluated(widths: float, s: Scale) -> Work:
+def evaluated(widths: float, s: Scale, *, memory: bool) -> Work:
     """Exact search of T test documents for each score kind, by one process, which has read all texts before.
 
-    2 T L W operations for vectors of W numbers in all, and some rows that are scored again.
+    2 T L W operations for vectors of W numbers in all, and some rows that are scored again. With a memory, the N
+    documents are searched, too: 2 T N D operations.
     """
+    numbers = s.labels * widths + memory * s.documents * s.width
     reading = Work(texts=s.documents + s.labels + s.tests) + vectors(s.tests, s)
     again = s.tests * _RESCORED * _PLACES * widths * NUMBER
-    return reading + Work(search=2 * s.tests * s.labels * widths, gathered=again)
+    return reading + Work(search=2 * s.tests * numbers, gathered=again)
 
 
 def fused(width: float, s: Scale) -> Work:

@@ -35,7 +35,7 @@ def run_of(row: Row, s: Scale) -> dict[str, Timed]:
         run["fusion"] = _timed(1, between.fused(_widths(row, s), s), s)
     if s.o.for_refit():
         run = {name: part._replace(times=2 * part.times) for name, part in run.items()}
-    return run | {"evaluation": _timed(1, between.evaluated(_ranked(row, s), s), s)}
+    return run | {"evaluation": _timed(1, between.evaluated(_ranked(row, s), s, memory=_remembers(row, s)), s)}
 
 
 def _timed(times: float, work: Work, s: Scale) -> Timed:
@@ -90,8 +90,13 @@ def _widths(row: Row, s: Scale) -> float:
 
 
 def _ranked(row: Row, s: Scale) -> float:
-    """The width of all score kinds: those of the recipe, and where these are two, their sum and their fusion."""
-    return _widths(row, s) * (3 if len(row.scores) > 1 else 1)
+    """The width of all score kinds: of a recipe with two, also their sum, their fusion, and that with a memory."""
+    return _widths(row, s) * (3 + _remembers(row, s) if len(row.scores) > 1 else 1)
+
+
+def _remembers(row: Row, s: Scale) -> bool:
+    """Whether documents are remembered, which only a fusion does."""
+    return len(row.scores) > 1 and s.o.memory
 
 
 def _trained(stage: Stage, s: Scale) -> list[parts.Trained]:

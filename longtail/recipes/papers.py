@@ -108,7 +108,7 @@ OAK = Preset(
         **settings(_OAK, epochs=300, batch=1024),
         **settings(f"{_OAK}: the top 3 predicted; all true ones in training, 15 at most in its code", links=3),
         **settings(_OAK_CODE, encoder="sentence-transformers/msmarco-distilbert-cos-v5", learning_rate=2e-4),
-        **settings(_OAK_CODE, warmup=500, most_links=15, attention_dropout=0.1, heads=1, spectral_norm=True),
+        **settings(_OAK_CODE, warmup=500, most_links=15, attention_dropout=0.1, attention_heads=1, spectral_norm=True),
         **settings(f"{_OAK_CODE}: 1,000 times the rate of the encoder", bank_learning_rate=0.2),
         **settings("OAK, eq. 6 and 7, and its code", enriched_weight=1.0, plain_weight=1.0, calibration_weight=0.1),
         **settings(_OAK_CODE, loss="triplet:margin=0.3:negatives=10:temperature=0.1"),

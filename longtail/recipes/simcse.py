@@ -31,6 +31,7 @@ _LEFT_OUT = 0.5  # of the features or words of a text, by an encoder that drops 
 class Options(EncoderOptions):
     """SimCSE."""
 
+    reads_pairs = False
     loss: str = "info_nce:temperature=0.05"
     random_negatives: int = option(0, "texts drawn at random, on top of those of a batch", within=NATURAL)
     left_out: float | None = option(

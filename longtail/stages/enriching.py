@@ -50,7 +50,7 @@ class EnrichOptions(LinkOptions):
         choices=("attention", "mean", "early"),
     )
     combiner_learning_rate: float = option(1e-3, "of the combiner", within=NATURAL)
-    heads: int = option(1, "of the attention", within=COUNT)
+    attention_heads: int = option(1, "of the attention", within=COUNT)
     spectral_norm: bool = option(True, "keep the combiner's projections at a spectral norm of 1")
     attention_temperature: float | None = option(
         None, "of the attention; the root of the width if left out", within=POSITIVE
@@ -72,7 +72,8 @@ class EnrichOptions(LinkOptions):
         if self.combiner == "early":
             return None
         attention = self.combiner == "attention"
-        return Design(attention, self.heads, self.spectral_norm, self.attention_temperature, self.attention_dropout)
+        heads, temperature = self.attention_heads, self.attention_temperature
+        return Design(attention, heads, self.spectral_norm, temperature, self.attention_dropout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,14 @@ class EnrichedTask:
         linking: None where documents are not enriched.
         edges: (N, M) the true links of the rows of the task.
         documents: N texts as they are, without their nodes.
+        most: nodes that a document has at most.
     """
 
     task: Task
     linking: Linking | None
     edges: CSR | None
     documents: Texts
+    most: int
 
     def enriched(self, text: Text, o: EnrichOptions) -> Enriched:
         """Make the enrichment. Its bank is zero until `Enriched.fill`: a resumed run encodes no nodes.
@@ -99,7 +102,7 @@ class EnrichedTask:
             o: how.
         """
         if self.linking is None or self.edges is None:
-            return Enriched(text, None, None, most=o.most_links, read=False)
+            return Enriched(text, None, None, most=self.most, read=False)
         read_in_steps, nodes, enrichment = o.bank_residual or not o.bank, None, None
         if o.design is not None:
             nodes = text.tokens(self.linking.nodes, ("title",))
@@ -107,14 +110,18 @@ class EnrichedTask:
             combiner = Combiner(text.encoder.width, o.design, seed=text.run.seed)
             enrichment = Enrichment(empty, combiner).to(text.run.device)
             enrichment.bank.requires_grad_(o.bank)
-        known = Enriched(text, enrichment, nodes, most=o.most_links, read=read_in_steps)
+        known = Enriched(text, enrichment, nodes, most=self.most, read=read_in_steps)
         self.link(known, self.edges)  # true ones, for the plan
         return known
 
     def link(self, known: Enriched, edges: CSR, *, chances: bool = False) -> None:
         """Let documents be enriched by some links, (N, M), whose weights may be how probable they are."""
         assert self.linking is not None
-        known.link(edges, self.documents, self.task.fields, self.linking.nodes, chances=chances)
+        if known.links is not None:
+            known.links.renew(edges, chances=chances)
+        else:
+            longer = _with_nodes(self.documents, edges, self.linking, self.most)
+            known.tokens = known.text.tokens(longer, self.task.fields)
 
     def train_linkers(self, known: Enriched) -> None:
         """Train the linker, a stage of its own, and link documents as the options say."""
@@ -139,15 +146,21 @@ def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: f
     linking = links_of(run, dataset, MADE[o.linker], o, validation=validation)
     if linking is None:
         task = read(run, dataset, o, validation=validation)
-        return EnrichedTask(task, None, None, task.train.documents)
+        return EnrichedTask(task, None, None, task.train.documents, o.most_links)
     rest, held_out = hold_out(dataset, validation, o.seed)
     rows, edges = linking.augmented(rest)
     documents = rows.train.documents
     if o.combiner == "early":  # the vocabulary of a bag encoder has the words of nodes where it is to read them
-        longer = appended(documents, heaviest_links(edges, o.most_links), linking.nodes.fields["title"])
+        longer = _with_nodes(documents, edges, linking, o.most_links)
         rows = replace(rows, train=replace(rows.train, documents=longer))
     text = text_of(run, "text", rows, o)
-    return EnrichedTask(Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o), linking, edges, documents)
+    task = Task(run.recipe, rest, held_out, rows, text, tuple(o.fields), o)
+    return EnrichedTask(task, linking, edges, documents, o.most_links)
+
+
+def _with_nodes(documents: Texts, edges: CSR, linking: Linking, most: int) -> Texts:
+    """Documents with the texts of the nodes that they have the heaviest links to behind their titles."""
+    return appended(documents, heaviest_links(edges, most), linking.nodes.fields["title"])
 
 
 class Enriched:
@@ -165,13 +178,17 @@ class Enriched:
         nodes: the tokens of M nodes; None without an enrichment.
         most: nodes that a document has at most.
         read: whether the bank is added to what the encoder says of the nodes in each step; else it is all there is.
+
+    Attributes:
+        links: of a batch's documents to nodes; None without an enrichment.
+        tokens: of the documents, as they are read now.
     """
 
     def __init__(
         self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, read: bool
     ) -> None:
-        self.text, self.enrichment, self._nodes, self._most, self._read = text, enrichment, nodes, most, read
-        self._tokens = text.documents
+        self.text, self.enrichment, self._nodes, self._read = text, enrichment, nodes, read
+        self.tokens = text.documents
         self.links: LinkedNodes | None = None
         if nodes is not None:
             tokens = partial(text.encoder.tokenizer.batch, nodes) if read else None
@@ -194,23 +211,7 @@ class Enriched:
 
     def source(self, rows: IntArray) -> Tokens:
         """The tokens of documents, as of now."""
-        return self.text.encoder.tokenizer.batch(self._tokens, rows)
-
-    def link(self, edges: CSR, documents: Texts, fields: Sequence[str], nodes: Texts, *, chances: bool = False) -> None:
-        """Take the links of the documents; without an enrichment, append the texts of the nodes.
-
-        Args:
-            edges: (N, M).
-            documents: N texts.
-            fields: that the encoder reads.
-            nodes: M texts.
-            chances: whether the weights of links are how probable they are.
-        """
-        if self.links is not None:
-            self.links.renew(edges, chances=chances)
-        else:
-            longer = appended(documents, heaviest_links(edges, self._most), nodes.fields["title"])
-            self._tokens = self.text.tokens(longer, fields)
+        return self.text.encoder.tokenizer.batch(self.tokens, rows)
 
     @property
     def modules(self) -> dict[str, nn.Module]:
@@ -253,7 +254,7 @@ class Enriched:
 
     def documents(self) -> FloatArray:
         """All training documents, enriched, (N, D) float32, under the current parameters."""
-        x = self.text.embed(self._tokens)
+        x = self.text.embed(self.tokens)
         if self.enrichment is None or self.links is None:
             return x
         texts = self._texts_of_nodes()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
@@ -45,7 +45,10 @@ class RunOptions:
 
     Attributes:
         out: the run folder, for checkpoints, the log and the model, or a `Run`; nothing is written if left out.
+        reads_pairs: whether the recipe learns from true pairs, or from texts alone.
     """
+
+    reads_pairs: ClassVar[bool] = True
 
     out: str | Path | Run | None = None
     seed: int = option(0, "of all random numbers", within=NATURAL)
@@ -138,9 +141,9 @@ def _preset(name: str, paper: Preset | None, dataset: Dataset) -> Mapping[str, A
     return paper.of(dataset)
 
 
-def options_class(of: Recipe) -> type:
+def options_class(of: Recipe) -> type[RunOptions]:
     """The class of a recipe's options."""
-    kind: type = of.options  # type: ignore[attr-defined]
+    kind: type[RunOptions] = of.options  # type: ignore[attr-defined]
     return kind
 
 

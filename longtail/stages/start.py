@@ -11,9 +11,8 @@ from longtail.errors import BadInput
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named, row_of
+from longtail.stages.recipe import MADE, options_class
 from longtail.train.progress import settings_of
-
-_OF_TEXTS = ("simcse",)  # recipes that read texts and no true pairs
 
 
 def encoder_of(run: Path, name: str) -> Encoder:
@@ -36,7 +35,7 @@ def encoder_of(run: Path, name: str) -> Encoder:
 def must_not_have_seen(run: Path, dataset: Dataset, share: float, seed: int) -> None:
     """Make sure that what a fusion is to be learned on is new to the encoder too.
 
-    An encoder that was trained without labels knows nothing of those of any document.
+    An encoder whose recipe reads no true pairs knows nothing of those of any document.
 
     Args:
         run: the folder of the run that the encoder comes from.
@@ -48,7 +47,8 @@ def must_not_have_seen(run: Path, dataset: Dataset, share: float, seed: int) -> 
         BadInput: the run is of this data, and has not held the same documents out.
     """
     settings = settings_of(run)
-    if not share or settings["hashes"] != dataset.fingerprint() or settings["recipe"] in _OF_TEXTS:
+    of_texts = settings["recipe"] in MADE and not options_class(MADE[settings["recipe"]]).reads_pairs
+    if not share or settings["hashes"] != dataset.fingerprint() or of_texts:
         return
     given, kept = settings["arguments"], _model_of(run).fusion is not None
     if given.get("refit") or not kept:

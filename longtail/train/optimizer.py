@@ -15,9 +15,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 _ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
-_LANES = (
-    16  # numbers that a CPU updates at once; those left over differ in the last bit, and rows must not by their place
-)
+# Numbers that a CPU updates at once: those left over differ in the last bit, and rows must not by their place.
+_LANES = 16
 Part = TypeVar("Part")
 
 

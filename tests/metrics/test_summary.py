@@ -119,6 +119,12 @@ def test_constants_give_way_to_a_line_on_a_narrower_one(report: Evaluation) -> N
     assert "PSP and" not in wide
 
 
+def test_further_constants_are_in_the_names_of_metrics_on_a_narrow_terminal(under_two: Evaluation) -> None:
+    lines = [line.split("  ")[0].strip() for line in printed(under_two, 34).splitlines()]
+    assert "PSP@1" in lines
+    assert "PSP@1, A 2, B 1, N 20" in lines
+
+
 def test_without_constants_there_is_no_psp_and_a_line_says_why() -> None:
     text = printed(measure(ranked(), TRUTH, TRAIN, [], headline="fused"), 80)
     assert "PSP@" not in text

@@ -68,7 +68,7 @@ def test_the_linker_finds_the_nodes(data, oak):
         ({"combiner": "early"}, 90, 100),
         ({"base": "dpr"}, 85, 100),
         ({"share_encoder": True}, 40, 90),  # an encoder of labels alone links less well
-        ({"bank_row_wise": True, "heads": 4}, 85, 100),
+        ({"bank_row_wise": True, "attention_heads": 4}, 85, 100),
         ({"train_links": "out-of-fold"}, 0, 10),  # from a text of common words alone no node can be predicted
     ],
     ids=str,

@@ -139,7 +139,7 @@ def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
         {"base": "dpr", "train_links": "true"},
         {"linker": "unidec"},
         {
-            "heads": 4,
+            "attention_heads": 4,
             "spectral_norm": False,
             "attention_temperature": 0.1,
             "bank_row_wise": True,
