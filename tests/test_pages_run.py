@@ -33,7 +33,16 @@ from tiny_bert import write_tiny_bert
 from warm import Warm
 
 from longtail import Dataset
+from longtail.batches.samplers import SAMPLERS
+from longtail.compare.peers import PEERS
+from longtail.losses import LOSSES
+from longtail.metrics.ranking import METRICS
+from longtail.modules.encoders.named import ENCODERS
+from longtail.recipes import RECIPES
+from longtail.search import INDEXES
 from longtail.testing.planted import planted
+from longtail.train.trackers import TRACKERS
+from longtail.transforms import TRANSFORMS
 
 ROOT = Path(__file__).parents[1]
 LAB = {f"docs/explanation/{name}.md" for name in ("benchmarks", "reproducing", "reliability")}
@@ -171,6 +180,18 @@ def prepare(name: str, demo: Path, folder: Path) -> None:
         shutil.rmtree(folder / "runs")
 
 
+@pytest.fixture
+def tables() -> Iterator[None]:
+    """What a page adds to a table is gone after it."""
+    known: list[dict] = [ENCODERS, INDEXES, LOSSES, METRICS, PEERS, RECIPES, SAMPLERS, TRACKERS, TRANSFORMS]
+    kept = [dict(table) for table in known]
+    yield
+    for table, rows in zip(known, kept, strict=True):
+        table.clear()
+        table.update(rows)
+
+
+@pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_does_what_it_says(
     name: str, demo: Path, run_longtail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

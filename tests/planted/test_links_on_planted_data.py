@@ -10,6 +10,7 @@ from longtail.testing.planted import NODES, planted_links
 
 SMALL = {"batch": 128, "random_negatives": 64, "width": 48, "warmup": 20, "learning_rate": 0.02, "epochs": 6}
 OAK = {**SMALL, "train_links": "true", "bank_learning_rate": 0.05, "calibration_weight": 0.1}
+SLOW = pytest.mark.slow  # some seconds each; every one is trained, for less, by tests of its own kind
 OAK |= {"classifier_epochs": 3, "linker": "ngame"}
 
 
@@ -64,11 +65,11 @@ def test_the_linker_finds_the_nodes(data, oak):
     ("options", "least", "most"),
     [
         ({"bank": False}, 80, 100),
-        ({"combiner": "mean"}, 90, 100),  # all links are right: there is nothing to choose from
-        ({"combiner": "early"}, 90, 100),
-        ({"base": "dpr"}, 85, 100),
+        pytest.param({"combiner": "mean"}, 90, 100, marks=SLOW),  # all links are right: nothing to choose from
+        pytest.param({"combiner": "early"}, 90, 100, marks=SLOW),
+        pytest.param({"base": "dpr"}, 85, 100, marks=SLOW),
         ({"share_encoder": True}, 40, 90),  # an encoder of labels alone links less well
-        ({"bank_row_wise": True, "attention_heads": 4}, 85, 100),
+        pytest.param({"bank_row_wise": True, "attention_heads": 4}, 85, 100, marks=SLOW),
         ({"train_links": "out-of-fold"}, 0, 10),  # from a text of common words alone no node can be predicted
     ],
     ids=str,
@@ -79,7 +80,10 @@ def test_variants_of_oak_keep_or_lose_the_block_of_the_links(data, options, leas
     assert least <= found["D"] <= most
 
 
-@pytest.mark.parametrize(("wrong", "least", "most"), [(0.3, 65, 90), (0.6, 12, 45), (0.9, 0, 8)])
+@pytest.mark.parametrize(
+    ("wrong", "least", "most"),
+    [pytest.param(0.3, 65, 90, marks=SLOW), (0.6, 12, 45), pytest.param(0.9, 0, 8, marks=SLOW)],
+)
 def test_wrong_links_cost_what_they_are_and_no_more(wrong, least, most):
     """Where few links are right, few are predicted; what needs none is found as before."""
     noisy = planted_links(0, wrong_links=wrong)

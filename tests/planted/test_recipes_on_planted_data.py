@@ -114,13 +114,15 @@ def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
 @pytest.mark.parametrize(
     "options",
     [
-        {"projection": 32, "classifiers": "free", "epochs": 16},  # all of it has to be learned
+        pytest.param(  # all of it has to be learned
+            {"projection": 32, "classifiers": "free", "epochs": 16}, marks=pytest.mark.slow
+        ),
         {"projection": 32, "classifiers": "free", "epochs": 16, "unit_views": False, "learned_temperature": True},
         {"hard_negatives": 0, "refresh_every": 1},
         {"positives": 1, "symmetric": True, "label_pool": 200, "schedule": "cosine"},
-        {"binary_weight": 0.1},
+        pytest.param({"binary_weight": 0.1}, marks=pytest.mark.slow),
         {"classifier_loss": "binary_cross_entropy"},
-        {"loss": "sup_con", "classifier_loss": "sup_con"},
+        pytest.param({"loss": "sup_con", "classifier_loss": "sup_con"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

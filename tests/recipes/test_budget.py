@@ -114,7 +114,9 @@ def test_the_choice_is_said_and_kept_beside_what_was_asked(data, measured, tmp_p
         settings_of(tmp_path / "run")
 
 
-@pytest.mark.parametrize("steps", [0, 4, 12, 20])
+@pytest.mark.parametrize(
+    "steps", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(12, marks=pytest.mark.slow), 20]
+)
 def test_a_run_with_a_budget_that_was_stopped_measures_nothing_again(data, monkeypatch, tmp_path, steps):
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: STEP)
     monkeypatch.setattr("longtail.train.rates.timed", lambda action: 0.0)
