@@ -45,11 +45,13 @@ def read_call(where: str, function: Callable[..., Any], text: str, *, besides: C
 
 
 def _value(where: str, hint: Any, text: str) -> Any:
-    """A value of a literal type, or a number of at least 0."""
+    """A value of a literal type, a text, or a number of at least 0."""
     if get_origin(hint) is Literal:
         if text not in get_args(hint):
             expected = ", ".join(get_args(hint))
             raise BadInput(where, f"expected one of {expected}, found {text!r}", remedy="choose one of those")
+        return text
+    if hint is str:
         return text
     (kind,) = [part for part in get_args(hint) or (hint,) if part is not NoneType]
     try:

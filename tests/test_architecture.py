@@ -18,8 +18,8 @@ ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "ending", "files", "hashes", "locks", "arrays", "cards"}
     | {"devices", "memory", "units", "options", "calls"}
     | {"ranks", "shards"},
-    *({room} for room in ("data", "text", "transforms", "search", "batches", "losses", "modules", "train", "metrics")),
-    *({room} for room in ("model", "stages", "recipes", "on_paper", "testing")),
+    *({room} for room in ("data", "text", "search", "batches", "losses", "modules", "train", "metrics")),
+    *({room} for room in ("model", "transforms", "stages", "recipes", "on_paper", "testing")),
     *({room} for room in ("sklearn", "report", "hub", "bulk", "compare", "serve", "cli", "__main__")),
 )
 RANK = {room: rank for rank, rooms in enumerate(ORDER) for room in rooms}

@@ -148,6 +148,11 @@ class Bundle(Model):
         encoder = self.heads or self.encoder
         return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
 
+    def of_labels(self, texts: Texts) -> FloatArray:
+        """The vectors of m texts as those of labels, (m, D) float32 of unit length."""
+        encoder = self.encoder if self.heads is None else self.heads.text
+        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
         """The same model over m labels that it was not trained with.
 
@@ -160,8 +165,7 @@ class Bundle(Model):
             examples: e documents, as the model reads them, each with one of these labels.
             owners: (e,) int64, which label of the m each example has.
         """
-        encoder = self.encoder if self.heads is None else self.heads.text
-        z = embed(encoder, token_table(labels, self.fields, encoder.tokenizer), device=self.device)  # (m, D)
+        z = self.of_labels(labels)  # (m, D)
         rows: dict[str, PerLabel] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
         if len(self.vectors) > 1:
             seen = self.encode(examples)

@@ -37,7 +37,7 @@ from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens, token_table
 from longtail.topk import FloatArray
 from longtail.train.run import Run
-from longtail.transforms import TRANSFORMS, augmented
+from longtail.transforms import TRANSFORMS, augmented, run_read_by
 
 MOST_OF_AUTO, _MOST_OF_BUDGET = 4, 2  # times the epochs without: data sets gained next to nothing from more
 _STEPS, _SMALLEST = 8, 16  # of an epoch at least, in batches of so many documents or more
@@ -88,10 +88,11 @@ class TextOptions(RunOptions):
     )
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse knowledge without a place for it, and an encoder that has seen what a fusion is to be learned on."""
+        """Refuse knowledge without a place for it, and a run that has seen what a fusion is to be learned on."""
         must_take_knowledge(self.knowledge, self.encoder, self.start)
-        if self.start is not None and isinstance(self, FusionOptions):
-            must_not_have_seen(Path(self.start), dataset, self.validation, self.seed)
+        for run in (self.start and Path(self.start), run_read_by(self.augment)):
+            if run and isinstance(self, FusionOptions):
+                must_not_have_seen(run, dataset, self.validation, self.seed)
 
 
 @dataclass(frozen=True, kw_only=True)

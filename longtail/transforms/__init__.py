@@ -6,10 +6,14 @@ rows and the test split are not touched.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.transforms import label_rows, mixing
 from longtail.transforms.base import TransformKind
+from longtail.transforms.lever import lever
 from longtail.transforms.propagation import with_propagated_labels
 
 TRANSFORMS: dict[str, TransformKind] = {
@@ -21,6 +25,7 @@ TRANSFORMS: dict[str, TransformKind] = {
     "walk": TransformKind(
         label_rows.walk, "label texts as rows, with the labels near them on a random walk as targets"
     ),
+    "lever": TransformKind(lever, "label texts as rows, with the labels that a trained model thinks near as targets"),
     "synonyms": TransformKind(mixing.synonyms, "for each document a row with near words in place of some"),
     "mixup": TransformKind(mixing.mixup, "for each document a row that mixes its words and labels with another's"),
     "label_mixup": TransformKind(mixing.label_mixup, "for each document a row that mixes it with the text of a label"),
@@ -45,9 +50,20 @@ def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
     """
     if augment == "none":
         return dataset
+    kind, options = _parsed(augment)
+    return kind.function(dataset, seed=seed, **options)
+
+
+def run_read_by(augment: str) -> Path | None:
+    """The folder of the run that a transform learns from, if it does."""
+    run = None if augment == "none" else _parsed(augment)[1].get("run")
+    return Path(run) if run else None
+
+
+def _parsed(augment: str) -> tuple[TransformKind, dict[str, Any]]:
+    """The row of a transform that is asked for with its options, and these."""
     name, _, options = augment.partition(":")
     if name not in TRANSFORMS:
         expected = ", ".join(["none", *TRANSFORMS])
         raise BadInput("augment", f"expected one of {expected}, found {name}", remedy="choose one of those")
-    kind = TRANSFORMS[name]
-    return kind.function(dataset, seed=seed, **kind.parsed(name, options))
+    return TRANSFORMS[name], TRANSFORMS[name].parsed(name, options)

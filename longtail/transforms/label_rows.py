@@ -55,7 +55,7 @@ def gandalf(
         strength = partial(conditional, prior=prior)
         return related_labels(dataset.train.targets, chosen, threshold=threshold, strength=strength)
 
-    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+    return with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
 def one_hot(
@@ -69,7 +69,7 @@ def one_hot(
     def targets(chosen: IntArray) -> CSR:
         return csr(np.arange(len(chosen)), chosen, (len(chosen), len(dataset.labels)))
 
-    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+    return with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
 def glas(
@@ -94,7 +94,7 @@ def glas(
         related.data = 1 / (1 + np.exp(-related.data))
         return related
 
-    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+    return with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
 def walk(
@@ -115,7 +115,7 @@ def walk(
     def targets(chosen: IntArray) -> CSR:
         return walked_labels(dataset.train.targets, chosen, threshold=threshold)
 
-    return _with_label_rows(dataset, targets, labels, choose, rows, seed)
+    return with_label_rows(dataset, targets, labels, choose, rows, seed)
 
 
 def _check_threshold(threshold: float) -> None:
@@ -124,7 +124,7 @@ def _check_threshold(threshold: float) -> None:
         raise BadInput("threshold", problem, remedy="a label's target for itself is 1, and must stay above it")
 
 
-def _with_label_rows(
+def with_label_rows(
     dataset: Dataset,
     targets: Callable[[IntArray], CSR],
     labels: int | None,
