@@ -81,10 +81,9 @@ def prepare(given: Path, peer: Peer, dataset: Dataset) -> tuple[float, float]:
     train, test, labels = dataset.train.documents, dataset.test.documents, dataset.labels
     tokenizer = None
     start = time.perf_counter()
-    if peer.reads == "features":
+    if "features" in peer.reads:
         tokenizer = BagTokenizer.fit(train.joined(peer.fields))
-    else:
-        _write(given / "labels", labels, peer, tokenizer)
+    _write(given / "labels", labels, peer, None)
     _write(given / "train", train, peer, tokenizer)
     middle = time.perf_counter()
     _write(given / "test", test, peer, tokenizer)
@@ -92,13 +91,13 @@ def prepare(given: Path, peer: Peer, dataset: Dataset) -> tuple[float, float]:
 
 
 def _write(path: Path, texts: Texts, peer: Peer, tokenizer: BagTokenizer | None) -> None:
-    """Texts as a peer reads them."""
-    joined = texts.joined(peer.fields)
+    """Texts as a peer reads them: the features that a tokeniser makes, words or the texts themselves, or both."""
     if tokenizer is not None:
-        table = tokenizer(joined)
+        table = tokenizer(texts.joined(peer.fields))
         _save(path.with_suffix(".npz"), table.ids, table.offsets, table.weights, (len(table), len(tokenizer)))
-    else:
-        read = [_words(text) for text in joined] if peer.reads == "words" else list(joined)
+    if "words" in peer.reads or "texts" in peer.reads:
+        joined = texts.joined(peer.fields)
+        read = [_words(text) for text in joined] if "words" in peer.reads else list(joined)
         path.with_suffix(".json").write_text(json.dumps(read), encoding="utf-8")
 
 

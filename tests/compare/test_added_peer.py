@@ -42,7 +42,7 @@ from longtail.compare.peers.base import Given, Package, Ranking, Reads
 class Toy:
     """The labels that training documents have most often, for everybody."""
 
-    reads: ClassVar[Reads] = "texts"
+    reads: ClassVar[Sequence[Reads]] = ("texts",)
     package: ClassVar[Package] = None
     fields: Sequence[str] = ("title",)
     first: int = 3

@@ -14,10 +14,12 @@ from longtail.compare.peers.napkinxc import NapkinXC
 from longtail.compare.peers.nearest_documents import Neighbours
 from longtail.compare.peers.pecos import Pecos
 from longtail.compare.peers.sentence_transformers import SentenceTransformers
+from longtail.compare.peers.xr_transformer import XRTransformer
 
 PEERS: dict[str, Callable[..., Peer]] = {  # the first line of a docstring is what people are told of it
     "pecos": Pecos,
     "napkinxc": NapkinXC,
+    "xr-transformer": XRTransformer,
     "sentence-transformers": SentenceTransformers,
     "neighbours": Neighbours,
     "bm25": BM25,

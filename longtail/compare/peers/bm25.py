@@ -16,7 +16,7 @@ from longtail.compare.peers.base import Given, Package, Ranking, Reads
 class BM25:
     """BM25 of the labels' texts with the document as the query (bm25s, its defaults): nothing is learned."""
 
-    reads: ClassVar[Reads] = "words"
+    reads: ClassVar[Sequence[Reads]] = ("words",)
     package: ClassVar[Package] = ("bm25s", "bm25s")
     fields: Sequence[str] = ("title",)
 

@@ -17,7 +17,7 @@ from longtail.compare.peers.base import Given, Package, Ranking, Reads, padded
 class NapkinXC:
     """A napkinXC probabilistic label tree (Jasinska-Kobus et al., 2020), with its defaults."""
 
-    reads: ClassVar[Reads] = "features"
+    reads: ClassVar[Sequence[Reads]] = ("features",)
     package: ClassVar[Package] = ("napkinxc", "napkinxc.models")
     fields: Sequence[str] = ("title",)
     seed: int = 0

@@ -17,7 +17,7 @@ from longtail.compare.peers.base import BLOCK, Given, Package, Ranking, Reads, p
 class Neighbours:
     """Labels of the nearest training documents by the cosine of tf-idf features, added up with the cosines."""
 
-    reads: ClassVar[Reads] = "features"
+    reads: ClassVar[Sequence[Reads]] = ("features",)
     package: ClassVar[Package] = None
     fields: Sequence[str] = ("title",)
     neighbours: int = 20

@@ -14,7 +14,7 @@ from longtail.compare.peers.base import Given, Package, Ranking, Reads, padded
 class Pecos:
     """PECOS XR-Linear (Yu et al., 2022): linear rankers in a tree of labels, with its documented defaults."""
 
-    reads: ClassVar[Reads] = "features"
+    reads: ClassVar[Sequence[Reads]] = ("features",)
     package: ClassVar[Package] = ("libpecos", "pecos.xmc.xlinear.model")
     fields: Sequence[str] = ("title",)
     beam: int = 10

