@@ -151,7 +151,7 @@ class Bundle(Model):
     def of_labels(self, texts: Texts) -> FloatArray:
         """The vectors of m texts as those of labels, (m, D) float32 of unit length."""
         encoder = self.encoder if self.heads is None else self.heads.text
-        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+        return embed(encoder, token_table(texts, self.fields, encoder.label_tokenizer), device=self.device)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
         """The same model over m labels that it was not trained with.

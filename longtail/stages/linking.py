@@ -23,8 +23,10 @@ from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.frozen_encoder import LabelVectorOptions, train_classifiers
 from longtail.stages.held_out import FusionOptions, fuse, rows_held_out
+from longtail.stages.language_model import given
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
+from longtail.text.tokens import token_table
 from longtail.topk import IntArray, TopK
 from longtail.train.run import Run
 from longtail.transforms import augmented
@@ -218,19 +220,19 @@ class Linking:
             fields=o.fields,
             width=o.width,
             max_length=o.max_length,
-            texts_at_once=o.texts_at_once,
             static_vectors=o.static_vectors,
             epochs=o.linker_epochs,
             batch=o.batch,
             random_negatives=o.random_negatives,
             seed=o.seed,
             device=o.device,
+            **given(o),
             **({"memory": False} if "memory" in signature(self.recipe).parameters else {}),
         )
 
     def linker_on(self, text: Text) -> Bundle:
         """A linker on an encoder that is trained already: classifiers of the nodes, and their fusion with the texts."""
-        nodes = text.embed(text.tokens(self.nodes, ("title",)))
+        nodes = text.embed(token_table(self.nodes, ("title",), text.encoder.label_tokenizer))
         documents = text.embed(text.tokens(self.train.documents, self.o.fields))
         loss, epochs = loss_named("decoupled_softmax"), self.o.linker_epochs
         trained = train_classifiers(self.run, self.train, documents, nodes, loss, self.o, stage="linker", epochs=epochs)

@@ -25,13 +25,13 @@ from longtail.data.texts import Texts
 from longtail.losses import LOSSES
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder, encode_together
-from longtail.modules.encoders.named import ENCODERS, hold, make_encoder, row_of
+from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
-from longtail.stages.recipe import RunOptions
+from longtail.stages.language_model import TransformerOptions, must_be_of, prepare, reading
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens, token_table
@@ -45,7 +45,7 @@ _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(RunOptions):
+class TextOptions(TransformerOptions):
     """Texts and training rows."""
 
     encoder: str = option(
@@ -61,9 +61,6 @@ class TextOptions(RunOptions):
     )
     max_length: int = option(
         32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
-    )
-    texts_at_once: int | None = option(
-        None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
     start: str | None = option(
         None,
@@ -88,7 +85,9 @@ class TextOptions(RunOptions):
     )
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse knowledge without a place for it, and a run that has seen what a fusion is to be learned on."""
+        """Refuse what the encoder cannot take, and a run that has seen what a fusion is to be learned on."""
+        super().check(dataset)
+        must_be_of(self, self.encoder)
         must_take_knowledge(self.knowledge, self.encoder, self.start)
         for run in (self.start and Path(self.start), run_read_by(self.augment)):
             if run and isinstance(self, FusionOptions):
@@ -296,14 +295,15 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
     if o.start is None:
         corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
         generator = torch.Generator().manual_seed(o.seed)
-        model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
+        sizes = {"width": o.width, "max_length": o.max_length}
+        model = make_encoder(o.encoder, corpus, **sizes, generator=generator, **reading(o))
     else:
         model = encoder_of(Path(o.start), o.encoder)
-    hold(model, o.texts_at_once)
+    prepare(model, o)
     if o.static_vectors is not None:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
-    documents, labels = (_table(run, texts, o.fields, model.tokenizer) for texts in both)
+    documents, labels = map(partial(_table, run, o.fields), both, (model.tokenizer, model.label_tokenizer))
     return Text(run, model.to(run.device), documents, labels)
 
 
@@ -314,7 +314,7 @@ def _read_of(run: Run, texts: Texts) -> Texts:
     return texts.take(np.linspace(0, len(texts) - 1, _SAMPLED).astype(np.int64))
 
 
-def _table(run: Run, texts: Texts, fields: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+def _table(run: Run, fields: Sequence[str], texts: Texts, tokenizer: Tokenizer) -> Ragged:
     some = _read_of(run, texts)
     table = token_table(some, fields, tokenizer, run.cache)
     return table if some is texts else table.repeated(len(texts))

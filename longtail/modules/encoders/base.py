@@ -21,12 +21,17 @@ class Encoder(nn.Module):
 
     Attributes:
         width: D, the width of a vector.
-        tokenizer: makes the tokens that the encoder reads.
+        tokenizer: makes the tokens that the encoder reads of documents.
     """
 
     width: int
     tokenizer: Tokenizer
     __call__: Callable[..., Tensor]
+
+    @property
+    def label_tokenizer(self) -> Tokenizer:
+        """Makes the tokens of labels, where these are read otherwise than documents."""
+        return self.tokenizer
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
-from longtail.files import write_json
+from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
-from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
+from longtail.modules.encoders.sentence_folder import (
+    POOLING,
+    SentenceFolder,
+    first_numbers,
+    linear,
+    write_sentence_folder,
+)
+from longtail.shards.shard import step_seed
+from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
 
-_PATH = re.compile(r"[\w-]*")  # of a module: a folder, or the model's own
-_POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-_IDENTITY = "torch.nn.modules.linear.Identity"
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
@@ -44,14 +47,18 @@ class TransformerEncoder(Encoder):
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
         max_length: tokens a text may have; None takes what the folder says.
-        pooling: ``mean`` of the hidden states of a text's tokens, or ``cls``, the first of them. None takes what a
-            sentence-transformers folder says, else the mean.
+        pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
+            what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
+        bidirectional: whether each token of a decoder, too, sees those behind it (LLM2Vec, BehnamGhader et al., 2024).
+        document_prefix: what a document's text begins with, as an instruction; None takes what the folder says.
+        label_prefix: the same of labels.
         projection: D, the width of a linear layer on top. None takes what a sentence-transformers folder has, else no
             such layer.
         seed: draws the start of a new projection.
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
+        widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
 
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
@@ -60,6 +67,8 @@ class TransformerEncoder(Encoder):
 
     tokenizer: TransformerTokenizer
     texts_at_once: int | None = None
+    widths: Sequence[int] = ()
+    _lora: Any = None  # the configuration of adapters, where there are some
 
     def __init__(
         self,
@@ -67,35 +76,78 @@ class TransformerEncoder(Encoder):
         *,
         max_length: int | None = None,
         pooling: str | None = None,
+        bidirectional: bool = False,
+        document_prefix: str | None = None,
+        label_prefix: str | None = None,
         projection: int | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        folder = model_folder(name)
-        stated, dense = _modules(folder)
-        self.pooling = pooling or stated
-        if self.pooling not in _POOLING:
-            raise BadInput("pooling", f"expected mean or cls, found {self.pooling}", remedy="change the pooling")
-        self.tokenizer = TransformerTokenizer(folder, max_length)
+        folder, self._name = model_folder(name), str(name)
         self.backbone = open_pretrained("AutoModel", folder).float()
+        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
+        said = SentenceFolder.read(folder, hidden)
+        self.pooling = pooling or said.pooling or ("last" if _is_causal(self.backbone) else "mean")
+        if self.pooling not in POOLING:
+            problem = f"expected one of {', '.join(POOLING)}, found {self.pooling}"
+            raise BadInput("pooling", problem, remedy="change the pooling")
+        prefixes = [
+            stated if given is None else given
+            for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
+        ]
+        self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0])
+        self._label_prefix = prefixes[1]
+        self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
+        if bidirectional:
+            _see_ahead(self.backbone)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
-        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
         if len(self.tokenizer) > rows:
             problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
             raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
-        self.projection: nn.Linear | None = None
+        self.projection = said.projection
         if projection is not None:
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
-            self.projection = _linear({"linear.weight": start})
-        elif dense is not None:
-            self.projection = _dense(dense, hidden)
+            self.projection = linear({"linear.weight": start})
         self.width = hidden if self.projection is None else self.projection.out_features
 
     @classmethod
-    def make(cls, *, name: str, max_length: int, **_: object) -> TransformerEncoder:
+    def make(
+        cls, *, name: str, corpus: Iterable[str], width: int, generator: torch.Generator, **own: Any
+    ) -> TransformerEncoder:
         """An encoder by its name or folder; see `longtail.modules.encoders.named.make_encoder`."""
-        return cls(name, max_length=max_length)
+        del corpus, width, generator  # which others start from
+        return cls(name, **own)
+
+    @property
+    def label_tokenizer(self) -> TransformerTokenizer:
+        """Makes the tokens of labels, with their own prefix."""
+        return self.tokenizer.prefixed(self._label_prefix)
+
+    def nest(self, widths: Sequence[int]) -> None:
+        """Cut vectors to the largest of some widths, and let training make each of them good by itself.
+
+        A vector's first numbers are then a vector of their own. In a step, all texts have one of the widths, drawn at
+        random; the mean over steps is the mean of the losses over widths. Source: Matryoshka representation learning
+        (Kusupati et al., 2022), eq. 1.
+
+        Args:
+            widths: at least one.
+
+        Raises:
+            BadInput: one is larger than the vectors are.
+        """
+        if (widest := max(widths)) > self.width:
+            problem = f"expected widths up to {self.width}, which the transformer has, found {widest}"
+            raise BadInput("widths", problem, remedy="leave it out")
+        if widest < self.width:
+            self.projection = first_numbers(self.projection, self.width, widest)
+        self.width, self.widths = widest, sorted(set(widths))
+
+    def adapt(self, rank: int, *, seed: int) -> None:
+        """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
+        self.backbone.requires_grad_(requires_grad=False)
+        self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
@@ -121,7 +173,11 @@ class TransformerEncoder(Encoder):
             )
         ]
         pooled = torch.cat(parts)[order.argsort()]  # (B, H)
-        return F.normalize(pooled if self.projection is None else self.projection(pooled))  # (B, D)
+        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
+        if self.widths and self.training and torch.is_grad_enabled():
+            width = self.widths[step_seed() % len(self.widths)]
+            vectors = F.pad(vectors[:, :width], (0, self.width - width))
+        return F.normalize(vectors)
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
@@ -129,33 +185,29 @@ class TransformerEncoder(Encoder):
             hidden: Tensor = self.backbone(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state.float()
         if self.pooling == "cls":
             return hidden[:, 0]  # (B, H)
+        if self.pooling == "last":
+            return hidden[torch.arange(len(hidden), device=hidden.device), mask.sum(1) - 1]  # (B, H)
         return (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, H)
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
 
-        The former then encodes as this encoder does, the latter gives the hidden states.
+        The former then encodes as this encoder does, the latter gives the hidden states. Adapters are in its weights,
+        and once more, by themselves, in a folder ``adapter``, which ``peft`` opens.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
-            self.backbone.save_pretrained(folder)
+            self.backbone.save_pretrained(folder, state_dict=None if self._lora is None else merged(self.backbone))
+        if self._lora is not None:
+            save_lora(folder / "adapter", self.backbone, self._lora)
         self.tokenizer.save(folder)
-        write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.tokenizer.max_length})
-        hidden = int(self.backbone.config.hidden_size)
-        modes = {key: mode == self.pooling for mode, key in _POOLING.items()}
-        write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden, **modes})
-        layers = ["", "1_Pooling"]
-        if self.projection is not None:
-            layers.append("2_Dense")
-            _write_dense(folder / "2_Dense", self.projection)
-        layers.append(f"{len(layers)}_Normalize")
-        kinds = [layer.partition("_")[2] or "Transformer" for layer in layers]
-        write_json(
-            folder / "modules.json",
-            [
-                {"idx": i, "name": str(i), "path": layer, "type": f"sentence_transformers.models.{kind}"}
-                for i, (layer, kind) in enumerate(zip(layers, kinds, strict=True))
-            ],
+        write_sentence_folder(
+            folder,
+            pooling=self.pooling,
+            width=int(self.backbone.config.hidden_size),
+            length=self.tokenizer.max_length,
+            projection=self.projection,
+            prefixes=(self.tokenizer.prefix, self._label_prefix),
         )
 
     @classmethod
@@ -190,56 +242,23 @@ def cuts(lengths: IntArray, overhead: int) -> IntArray:
     return ends[chosen[::-1]]
 
 
-def _modules(folder: Path) -> tuple[str, Path | None]:
-    """The pooling that a folder states (``mean`` where it states none), and the folder of its dense layer, if any."""
-    file = folder / "modules.json"
-    entries = read_if_there(file, list)
-    for entry in entries:
-        named = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("type", "path"))
-        if not named or not _PATH.fullmatch(entry["path"]):
-            problem = f"expected modules with a type and a folder below this one, found {str(entry)[:60]!r}"
-            raise BadInput(file, problem, remedy="get the model again")
-    paths = {entry["type"].rpartition(".")[2]: folder / entry["path"] for entry in entries}
-    if len(paths) < len(entries) or paths.keys() - {"Transformer", "Pooling", "Dense", "Normalize"}:
-        found = ", ".join(entry["type"].rpartition(".")[2] for entry in entries)
-        problem = f"expected at most one each of Transformer, Pooling, Dense and Normalize, found {found}"
-        raise BadInput(file, problem, remedy="choose a model of these layers")
-    config = read_if_there(paths.get("Pooling", folder / "1_Pooling") / "config.json", dict)
-    names = {key: mode for mode, key in _POOLING.items()}
-    flags = [names.get(key, key) for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
-    stated = config.get("pooling_mode", flags or "mean")
-    return ("+".join(map(str, stated)) if isinstance(stated, list) else str(stated)), paths.get("Dense")
-
-
-def _dense(folder: Path, width: int) -> nn.Linear:
-    """The linear layer in the folder of a sentence-transformers ``Dense`` module without an activation."""
-    config, weights = read_if_there(folder / "config.json", dict), folder / "model.safetensors"
-    activation = config.get("activation_function", "Tanh")
-    if activation != _IDENTITY or not weights.is_file():
-        problem = f"expected a dense layer of activation Identity in safetensors, found {activation}"
-        raise BadInput(folder, problem, remedy="choose another model, or one without this layer")
-    try:
-        layer = _linear(load_file(weights))
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        problem = f"expected the weights of a dense layer, found {' '.join(str(error).split())[:80]}"
-        raise BadInput(weights, problem, remedy="get the model again") from error
-    if layer.in_features != width:
-        problem = f"expected a layer on vectors {width} wide, found one on {layer.in_features}"
-        raise BadInput(weights, problem, remedy="get the model again")
-    return layer
-
-
-def _linear(state: Mapping[str, Tensor]) -> nn.Linear:
-    """A linear layer of given weights, with a bias where there is one."""
-    out_features, in_features = state["linear.weight"].shape
-    layer = nn.Linear(in_features, out_features, bias="linear.bias" in state, device="meta")
-    layer.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in state.items()}, assign=True)
-    return layer
-
-
-def _write_dense(folder: Path, layer: nn.Linear) -> None:
-    shape = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": layer.bias is not None}
-    write_json(folder / "config.json", {**shape, "activation_function": _IDENTITY})
-    save_file(
-        {f"linear.{k}": v.cpu().contiguous() for k, v in layer.state_dict().items()}, folder / "model.safetensors"
+def _is_causal(backbone: nn.Module) -> bool:
+    """Whether a token of a transformer sees none of those behind it."""
+    config: Any = backbone.config
+    return any(getattr(part, "is_causal", False) is True for part in backbone.modules()) and (
+        getattr(config, "is_causal", True) is not False
     )
+
+
+def _see_ahead(backbone: Any) -> None:
+    """Let each token see those behind it.
+
+    Raises:
+        BadInput: the installed version of transformers cannot do so with this model.
+    """
+    backbone.config.is_causal = False
+    with torch.inference_mode():
+        one, other = backbone.eval()(input_ids=torch.tensor([[0, 0], [0, 1]])).last_hidden_state[:, 0]
+    if torch.equal(one, other):
+        problem = f"expected a model whose tokens can see those behind them, found {type(backbone).__name__}"
+        raise BadInput("bidirectional", problem, remedy="leave it out, or choose another transformer")

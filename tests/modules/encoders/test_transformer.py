@@ -200,8 +200,8 @@ def test_pooling_comes_from_the_folder(
 @pytest.mark.parametrize(
     ("kinds", "config", "problem"),
     [
-        (["Pooling"], {"pooling_mode_max_tokens": True}, "expected mean or cls, found pooling_mode_max_tokens"),
-        (["Pooling"], {"pooling_mode": ["mean", "max"]}, r"expected mean or cls, found mean\+max"),
+        (["Pooling"], {"pooling_mode_max_tokens": True}, "one of mean, cls, last, found pooling_mode_max_tokens"),
+        (["Pooling"], {"pooling_mode": ["mean", "max"]}, r"expected one of mean, cls, last, found mean\+max"),
         (["Pooling", "LSTM"], {}, "found Transformer, Pooling, LSTM"),
         (["Pooling", "Dense", "Dense"], {}, "found Transformer, Pooling, Dense, Dense"),
         (["Pooling", "Dense"], {"activation_function": "torch.nn.modules.activation.Tanh"}, "found .*Tanh"),
