@@ -100,7 +100,7 @@ class Linked:
     _same: Same = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"]))
+        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"].canonical()))
 
     def find(self, texts: Texts, x: FloatArray | None = None, encoder: Encoder | None = None) -> TopK:
         """The nodes of n texts, (n, most), best first. No text gets a node that is the same text: it tells nothing.
@@ -115,7 +115,7 @@ class Linked:
             vectors = with_one(x[:, : encoder.width])
         else:
             vectors = self.linker.encode(texts)
-        itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
+        itself = self._same.pairs(texts.fields["title"].canonical()) if "title" in texts.fields else None
         return self.linker.search(vectors, self.most, exclude=itself)
 
     def enrich(

@@ -272,7 +272,7 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
     assert weighted is not None
     out = rows_held_out(dataset, validation, o.seed)
     kept = np.setdiff1d(np.arange(len(dataset.train)), out)
-    itself = matches(dataset.train.documents.fields["title"], nodes)
+    itself = matches(dataset.train.documents.fields["title"].canonical(), nodes.canonical())
     links = apart(weighted, itself)
     split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
