@@ -22,7 +22,7 @@ from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import ClusterOptions, due, regroup
-from longtail.train.optimizer import AdamW
+from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
@@ -65,7 +65,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, sampler, pool, documents=known.source, links=known.links, graphs=graphs.pools)
     rate = text.rate(o.learning_rate)
-    optimizer = AdamW([{"params": list(text.encoder.parameters()), "lr": rate}, *known.groups(o)], rate)
+    optimizer = adamw((text.encoder, rate), more=known.groups(o))
     encoder_loss, label_loss = loss_named(o.loss), loss_named(o.classifier_loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
@@ -101,6 +101,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, **known.modules},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered, "graphs": graphs},

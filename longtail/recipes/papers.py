@@ -199,6 +199,7 @@ _RENEE = "Renee, the settings of its sets with label texts; its code, train_comm
 RENEE = Preset(
     {
         **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
+        **settings("Renee's code; linear in the paper", schedule="cosine"),
         **settings("Renee: the texts of labels are added as rows with one label each", augment="one_hot"),
         **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
     },
@@ -221,7 +222,7 @@ RENEE = Preset(
             ("LF-AmazonTitles-1.3M", 1024, 1e-6, 0.01, 1e-4, 0.7, 15_000),
         )
     },
-    departs=("documents have no unit length and classifiers no bias there", "a cosine schedule there"),
+    departs=("documents have no unit length and classifiers no bias there",),
 )
 _DEXML = "DEXML's code (nilesh2797/DEXML)"
 DEXML = Preset(

@@ -11,7 +11,7 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.sentence_folder import POOLING
 from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.options import COUNT, NATURAL, option, options_of
+from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
 _READS = ("pooling", "bidirectional", "document_prefix", "label_prefix")  # and no longer once it is trained
@@ -46,6 +46,12 @@ class TransformerOptions(RunOptions):
         "the rank of low-rank adapters, which are trained in place of a transformer's weights; 0 for none",
         within=NATURAL,
     )
+    layer_decay: float = option(
+        1.0,
+        "what the learning rate of a transformer's layer is times that of the layer above",
+        within=Range(0, 1, open="low"),
+    )
+    encoder_decay: float = option(0.0, "weight decay of a transformer's weights, but for biases", within=NATURAL)
     texts_at_once: int | None = option(
         None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
@@ -84,6 +90,7 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
     """
     if isinstance(encoder, TransformerEncoder):
         encoder.texts_at_once = o.texts_at_once
+        encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
         if o.widths:
             encoder.nest(o.widths)
         if o.lora:

@@ -113,7 +113,7 @@ def train_with_meta_labels(
 
     def train(stage: str, epochs: int, *, detached: bool, **between: Any) -> None:
         optimizer = adamw((text.encoder, rate), ([*meta.parameters(), *free.parameters()], o.classifier_learning_rate))
-        options = {"epochs": epochs, "warmup": o.warmup, "others": {"mined": mined}, **between}
+        options = {"epochs": epochs, "warmup": o.warmup, "schedule": o.schedule, "others": {"mined": mined}, **between}
         run.train(stage, partial(terms, detached=detached), batches, optimizer, trained, **options)
 
     train("detached", o.detached_epochs, detached=True)

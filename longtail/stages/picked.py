@@ -10,7 +10,6 @@ from longtail.data.sparse import CSR
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.refresh import RefreshOptions
 from longtail.stages.task import EncoderOptions
-from longtail.train.course import SCHEDULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,6 @@ class PickOptions(RefreshOptions, EncoderOptions):
     temperature: float | None = option(
         None, "of the encoder's loss; its own if left out (0.05 for a softmax, 0.1 for triplet)", within=POSITIVE
     )
-    schedule: str = option("linear", "how the learning rates fall to 0 after the warm-up", choices=tuple(SCHEDULES))
     loss: str = "decoupled_softmax"
 
 

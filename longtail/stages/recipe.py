@@ -122,7 +122,8 @@ def recipe(
             why = few if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
             page_of = "explanation/reproducing" if preset else "guides/choosing"
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
+            said = [f"{why}: {settings} (docs/{page_of}.md)"] if chosen else []
+            return _trained(page, run, dataset, o, said + (paper.longer(o, dataset) if paper else []))
 
         train.__signature__ = signature(options)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
@@ -147,7 +148,9 @@ def options_class(of: Recipe) -> type[RunOptions]:
     return kind
 
 
-def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> Bundle:
+def _trained(
+    page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: Sequence[str]
+) -> Bundle:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest.
 
     Args:
@@ -155,7 +158,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         run: where it trains.
         dataset: what it trains on.
         o: the options.
-        said: of those among them that nobody gave by name, a line before the plan; empty for none.
+        said: lines before the plan, as of those among them that nobody gave by name.
     """
     run.evaluate_every = o.evaluate_every
     if run.plan is not None:
@@ -181,11 +184,13 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         return model
 
 
-def _prepare(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> None:
+def _prepare(
+    page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: Sequence[str]
+) -> None:
     """Refuse what does not go with the data, say what is to be said before a run, and plan it."""
     o.check(dataset)
-    if said:
-        run.log.say(said)
+    for line in said:
+        run.log.say(line)
     if len(dataset.train) < _FEW:
         run.log.say(_EXPECT)
     with run.log.parts("reading and planning"):
@@ -279,7 +284,7 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
         run.log.say("once more, on all documents")
     learned = Learned.by(model)
     del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
+    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), ())
     return model if learned.fusion is None else learned.given_to(model, dataset.train)
 
 

@@ -32,6 +32,7 @@ from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.language_model import TransformerOptions, must_be_of, prepare, reading
+from longtail.stages.pace import PaceOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens, token_table
@@ -95,7 +96,7 @@ class TextOptions(TransformerOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOptions(TextOptions):
+class EncoderOptions(TextOptions, PaceOptions):
     """Training of the encoder."""
 
     epochs: int = option(
@@ -110,10 +111,6 @@ class EncoderOptions(TextOptions):
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
     loss: str = option("triplet", "of the encoder", choices=LOSSES, calls=True)
-    learning_rate: float | None = option(
-        None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
-    )
-    warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -91,6 +91,16 @@ def test_a_run_says_what_its_paper_sets_before_the_plan(named: str, whose: str) 
         assert (f"{option}={setting.value}" in line) == (option not in small("dpr"))
 
 
+def test_a_transformer_with_far_fewer_epochs_than_its_paper_is_told_so(tiny_bert) -> None:
+    data = planted_links(0, documents=200, labels=30).dataset
+    for epochs, encoder, told in ((7, str(tiny_bert), True), (8, str(tiny_bert), False), (7, "bag", False)):
+        log = Log(None, Console(file=(said := io.StringIO()), width=200))
+        with pytest.raises(Planned):
+            RECIPES["dpr"](data, out=Run(log=log, dry=True), encoder=encoder, epochs=epochs, max_length=8, batch=100)
+        line = f"{epochs} epochs are few for a transformer: the paper has 40;"
+        assert (line in said.getvalue()) == told
+
+
 def test_a_recipe_without_a_paper_has_no_preset_of_one() -> None:
     page = recipe(RunOptions)(lambda run, dataset, o: None)
     with pytest.raises(BadInput, match="preset: <lambda> has none of a paper; leave it out"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -28,6 +29,7 @@ from longtail.text.huggingface import TransformerTokenizer, model_folder, open_p
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
 
+_LAYER = re.compile(r"\.(\d+)\.")  # the first number in a parameter's name
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
@@ -58,6 +60,8 @@ class TransformerEncoder(Encoder):
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
+        layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
+        weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
 
     Raises:
@@ -67,6 +71,8 @@ class TransformerEncoder(Encoder):
 
     tokenizer: TransformerTokenizer
     texts_at_once: int | None = None
+    layer_decay: float = 1.0
+    weight_decay: float = 0.0
     widths: Sequence[int] = ()
     _lora: Any = None  # the configuration of adapters, where there are some
 
@@ -148,6 +154,26 @@ class TransformerEncoder(Encoder):
         """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
         self.backbone.requires_grad_(requires_grad=False)
         self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """Groups for an optimiser: parameters of one learning rate and one weight decay, in their order.
+
+        Source: discriminative fine-tuning (Howard and Ruder, 2018), section 3.2, layer by layer.
+
+        Args:
+            rate: of the highest layer, and of what is above it.
+        """
+        layers = int(self.backbone.config.num_hidden_layers)
+        groups: dict[tuple[int, float], list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            found = _LAYER.search(name)
+            below = layers - 1 - int(found[1]) if found else layers * ("embed" in name)
+            key = below if self.layer_decay < 1 else 0, self.weight_decay * (parameter.ndim > 1)
+            groups.setdefault(key, []).append(parameter)
+        return [
+            {"params": params, "lr": rate * self.layer_decay**below, "weight_decay": decay}
+            for (below, decay), params in groups.items()
+        ]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""

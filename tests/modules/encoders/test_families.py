@@ -26,6 +26,7 @@ from longtail.modules.encoders import transformer
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import quiet
 from longtail.text.tokens import PaddedTokens
+from longtail.train.optimizer import adamw
 from longtail.train.progress import Progress
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "", "green bird", "red " * 20, "fish red"]
@@ -234,6 +235,37 @@ def test_adapters_alone_are_trained_and_peft_puts_them_on_the_model(tiny_bert: P
     a, b, c = (next(p for name, p in other.named_parameters() if "lora_A" in name) for other in starts)
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
+
+
+def test_layers_and_kinds_of_parameters_learn_at_rates_of_their_own(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert, projection=5)
+    one = adamw((encoder, 0.5)).param_groups
+    assert [group["lr"] for group in one] == [0.5]
+    assert [*map(id, one[0]["params"])] == [*map(id, encoder.parameters())]
+    encoder.layer_decay, encoder.weight_decay = 0.5, 0.01
+    found = {
+        id(parameter): (group["lr"], group["weight_decay"])
+        for group in adamw((encoder, 0.4)).param_groups
+        for parameter in group["params"]
+    }
+    assert len(found) == len([*encoder.parameters()])
+    for name, parameter in encoder.named_parameters():
+        rate = 0.1 if "embeddings" in name else 0.2 if "layer.0" in name else 0.4
+        decay = 0.0 if "bias" in name or "LayerNorm" in name else 0.01
+        assert found[id(parameter)] == (pytest.approx(rate), decay), name
+
+
+def test_options_of_training_reach_the_optimiser_of_every_kind_of_page(tiny_bert: Path) -> None:
+    """Without a step of the lower layers nothing of them moves; with weight decay alone they shrink."""
+    asked = QUICK | {"encoder": str(tiny_bert), "epochs": 1, "warmup": 0.5, "schedule": "cosine"}
+    start = TransformerEncoder(tiny_bert, max_length=8).state_dict()
+    for recipe in (recipes.unidec, recipes.ngame):
+        moved = recipe(data(), **asked, layer_decay=1e-12, refit=False).encoder.state_dict()
+        below = [name for name in start if "layer.0" in name or "embeddings" in name]
+        assert all(torch.allclose(moved[name], start[name], atol=1e-7) for name in below)
+        assert not torch.allclose(
+            moved["backbone.encoder.layer.1.output.dense.weight"], start["backbone.encoder.layer.1.output.dense.weight"]
+        )
 
 
 def test_without_peft_an_adapter_names_its_extra(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
