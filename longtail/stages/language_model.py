@@ -14,13 +14,26 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
-_READS = ("pooling", "bidirectional", "document_prefix", "label_prefix")  # and no longer once it is trained
+_READS = (
+    "windows",
+    "stride",
+    "pooling",
+    "bidirectional",
+    "document_prefix",
+    "label_prefix",
+)  # and no longer once it is trained
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerOptions(RunOptions):
     """Transformers."""
 
+    windows: int = option(
+        1, "parts of max_length tokens that a transformer reads of a text, at most, and takes the mean of", within=COUNT
+    )
+    stride: int | None = option(
+        None, "tokens from the beginning of such a part to that of the next; without overlap if left out", within=COUNT
+    )
     pooling: str | None = option(
         None,
         "of a transformer's hidden states: mean, cls or last; what its folder says if left out",

@@ -20,9 +20,12 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.sentence_folder import (
     POOLING,
     SentenceFolder,
+    Windows,
     first_numbers,
     linear,
+    read_windows,
     write_sentence_folder,
+    write_windows,
 )
 from longtail.shards.shard import step_seed
 from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet
@@ -49,6 +52,9 @@ class TransformerEncoder(Encoder):
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
         max_length: tokens a text may have; None takes what the folder says.
+        windows: of ``max_length`` tokens that a text is read in, at most: its pooled states are the mean over them.
+            None takes what a folder that `save` wrote says, else 1.
+        stride: tokens of the text from the beginning of a window to that of the next; None takes what is in one.
         pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
             what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
         bidirectional: whether each token of a decoder, too, sees those behind it (LLM2Vec, BehnamGhader et al., 2024).
@@ -81,6 +87,8 @@ class TransformerEncoder(Encoder):
         name: str | Path,
         *,
         max_length: int | None = None,
+        windows: int | None = None,
+        stride: int | None = None,
         pooling: str | None = None,
         bidirectional: bool = False,
         document_prefix: str | None = None,
@@ -101,7 +109,8 @@ class TransformerEncoder(Encoder):
             stated if given is None else given
             for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
         ]
-        self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0])
+        cut = read_windows(folder) if windows is None else Windows(windows, stride)
+        self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0], windows=cut.windows, stride=cut.stride)
         self._label_prefix = prefixes[1]
         self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
         if bidirectional:
@@ -178,6 +187,19 @@ class TransformerEncoder(Encoder):
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
+        windows, of = text.windows(self.tokenizer.max_length)
+        pooled = self._encoded(windows)  # (S, H)
+        if len(windows) > len(text):
+            sums = pooled.new_zeros(len(text), pooled.shape[1]).index_add(0, of, pooled)
+            pooled = sums / of.bincount(minlength=len(text))[:, None]  # (B, H)
+        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
+        if self.widths and self.training and torch.is_grad_enabled():
+            width = self.widths[step_seed() % len(self.widths)]
+            vectors = F.pad(vectors[:, :width], (0, self.width - width))
+        return F.normalize(vectors)
+
+    def _encoded(self, text: PaddedTokens) -> Tensor:
+        """One (B, H) row of pooled states a text, or a window of one."""
         lengths = text.mask.sum(1)
         order = lengths.argsort(stable=True)
         in_order = lengths[order].cpu().numpy()
@@ -198,12 +220,7 @@ class TransformerEncoder(Encoder):
                 strict=True,
             )
         ]
-        pooled = torch.cat(parts)[order.argsort()]  # (B, H)
-        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
-        if self.widths and self.training and torch.is_grad_enabled():
-            width = self.widths[step_seed() % len(self.widths)]
-            vectors = F.pad(vectors[:, :width], (0, self.width - width))
-        return F.normalize(vectors)
+        return torch.cat(parts)[order.argsort()]
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
@@ -218,8 +235,8 @@ class TransformerEncoder(Encoder):
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
 
-        The former then encodes as this encoder does, the latter gives the hidden states. Adapters are in its weights,
-        and once more, by themselves, in a folder ``adapter``, which ``peft`` opens.
+        The former then encodes as this encoder does (of several windows, the first), the latter gives the hidden
+        states. Adapters are in its weights, and by themselves in a folder ``adapter``, which ``peft`` opens.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
@@ -235,6 +252,7 @@ class TransformerEncoder(Encoder):
             projection=self.projection,
             prefixes=(self.tokenizer.prefix, self._label_prefix),
         )
+        write_windows(folder, Windows(self.tokenizer.windows, self.tokenizer.stride))
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> TransformerEncoder:

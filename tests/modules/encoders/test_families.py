@@ -22,9 +22,10 @@ from transformers import AutoModel
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, MissingExtra
-from longtail.modules.encoders import transformer
+from longtail.modules.encoders import base, transformer
+from longtail.modules.encoders.base import embed
 from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.text.huggingface import quiet
+from longtail.text.huggingface import TransformerTokenizer, quiet
 from longtail.text.tokens import PaddedTokens
 from longtail.train.optimizer import adamw
 from longtail.train.progress import Progress
@@ -266,6 +267,85 @@ def test_options_of_training_reach_the_optimiser_of_every_kind_of_page(tiny_bert
         assert not torch.allclose(
             moved["backbone.encoder.layer.1.output.dense.weight"], start["backbone.encoder.layer.1.output.dense.weight"]
         )
+
+
+LONG = ["red green blue fish bird one two red green", "", "one " * 13, "fish", "red fish bird one two"]
+
+
+@pytest.mark.parametrize("stride", [None, 1, 2, 3])
+def test_windows_of_a_long_text_against_a_loop(tiny_bert: Path, tmp_path: Path, stride: int | None) -> None:
+    """By hand: 6 tokens are 4 words between two special ones; at most 3 windows, which begin a stride apart."""
+    encoder = TransformerEncoder(tiny_bert, max_length=6, windows=3, stride=stride)
+    alone = TransformerEncoder(tiny_bert, max_length=6)
+    found, step = vectors(encoder, LONG), stride or 4
+    states = []
+    for text in LONG:
+        words = text.split()
+        starts = [0, *(start for start in (step, 2 * step) if start - step + 4 < len(words))]
+        with torch.inference_mode():
+            parts = tokens(alone, [" ".join(words[start : start + 4]) for start in starts])
+            states.append(alone.eval()._encoded(parts).mean(0))
+    close(found, normalize(torch.stack(states)))
+    for i, text in enumerate(LONG):
+        close(vectors(encoder, [text])[0], found[i])
+    encoder.save(tmp_path)
+    opened = TransformerEncoder(tmp_path)
+    assert opened.tokenizer.fingerprint == encoder.tokenizer.fingerprint != alone.tokenizer.fingerprint
+    close(vectors(opened, LONG), found)
+    short = [text for text in LONG if len(text.split()) < 5]
+    close(by_the_package(tmp_path, short), vectors(encoder, short))
+
+
+def test_windows_are_read_in_training_and_after_and_gradients_are_those_of_few_texts(
+    tiny_bert: Path, tmp_path: Path
+) -> None:
+    asked = QUICK | {"encoder": str(tiny_bert), "max_length": 4, "windows": 2, "stride": 1}
+    model = recipes.dpr(data(), out=tmp_path, **asked)
+    close(
+        torch.from_numpy(load(tmp_path, device="cpu").encode(data().train.documents)),
+        torch.from_numpy(model.encode(data().train.documents)),
+    )
+    encoder = model.encoder
+    gradients = []
+    for held in (None, 2):
+        encoder.zero_grad()
+        encoder.texts_at_once = held
+        x = encoder.eval()(tokens(encoder, LONG))
+        (x @ x.T).square().sum().backward()
+        gradients.append({name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None})
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [0, 5])
+def test_a_stride_that_leaves_words_out_is_refused(tiny_bert: Path, stride: int) -> None:
+    with pytest.raises(BadInput, match=f"stride: expected a number in 1 to 4, .*, found {stride}"):
+        TransformerEncoder(tiny_bert, max_length=6, windows=2, stride=stride)
+
+
+@pytest.mark.parametrize("content", ['{"windows": "3"}', '{"windows": 0}', '{"windows": 2, "stride": "1"}', "[]"])
+def test_broken_windows_are_one_line(tiny_bert: Path, tmp_path: Path, content: str) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+    (folder / "windows.json").write_text(content)
+    with pytest.raises(BadInput, match=r"windows\.json: expected"):
+        TransformerEncoder(folder)
+
+
+def test_long_rows_are_encoded_a_few_at_a_time(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = TransformerEncoder(tiny_bert)
+    table = encoder.tokenizer(TEXTS * 3)
+    whole, sizes, batch = embed(encoder, table, device=torch.device("cpu")), [], TransformerTokenizer.batch
+    monkeypatch.setattr(base, "_TOKENS", 24)
+
+    def noted(self: TransformerTokenizer, table: Any, rows: Any) -> PaddedTokens:
+        found = batch(self, table, rows)
+        sizes.append(found.ids.shape)
+        return found
+
+    monkeypatch.setattr(TransformerTokenizer, "batch", noted)
+    close(torch.from_numpy(embed(encoder, table, device=torch.device("cpu"), block=5)), torch.from_numpy(whole))
+    assert len(sizes) > 5
+    assert all(rows <= 5 and (rows == 1 or rows * length <= 24) for rows, length in sizes)
 
 
 def test_without_peft_an_adapter_names_its_extra(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
