@@ -10,7 +10,7 @@ from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.sentence_folder import POOLING
-from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.modules.encoders.transformer import PRECISIONS, TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
@@ -69,6 +69,15 @@ class TransformerOptions(RunOptions):
         None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
 
+    recompute: bool = option(
+        False, "whether a transformer holds of its layers what goes in, and computes the rest once more for gradients"
+    )
+    precision: str = option(
+        "auto",
+        "of a transformer's products: auto for bfloat16 on a GPU and float32 on a CPU; weights are float32",
+        choices=PRECISIONS,
+    )
+
 
 def must_be_of(o: TransformerOptions, encoder: str) -> None:
     """Refuse what only a transformer can be asked for with any other encoder.
@@ -98,12 +107,14 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
     """Let a transformer be trained as its options say.
 
     Raises:
-        BadInput: its vectors are narrower than they are to be.
+        BadInput: its vectors are narrower than they are to be, or its layers cannot be computed once more.
         MissingExtra: a package that it needs is not installed.
     """
     if isinstance(encoder, TransformerEncoder):
-        encoder.texts_at_once = o.texts_at_once
+        encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
         encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
+        if o.recompute:
+            encoder.recompute()
         if o.widths:
             encoder.nest(o.widths)
         if o.lora:

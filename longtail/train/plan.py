@@ -24,6 +24,7 @@ from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.search.exact import Exact
 from longtail.text.tokens import PaddedTokens
+from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
 from longtail.train.together import Objective
 from longtail.units import duration
@@ -182,13 +183,14 @@ class Plan:
             LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
         """
         batch = next(iter(batches.epoch(0)))
-        size, pool = len(batch.rows), batches.pool_of(batch)
-        parts = list(modules.values())
-        parameters = sum(parameter.numel() for module in parts for parameter in module.parameters())
-        device = next(parameter.device for module in parts for parameter in module.parameters())
+        size, pool, parts = len(batch.rows), batches.pool_of(batch), list(modules.values())
+        every = [parameter for module in parts for parameter in module.parameters()]
+        parameters = sum(parameter.numel() for parameter in every)
+        device = every[0].device
         tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
-        activations = sum(_activation_bytes(module, part) for module in parts for part in tokens)
-        numbers = 3 * parameters + 6 * batch.targets.numel()
+        activations = sum(activation_bytes(module, part) for module in parts for part in tokens)
+        numbers = parameters + 2 * sum(parameter.numel() for parameter in every if parameter.requires_grad)
+        numbers += 6 * batch.targets.numel()
         activations += 0 if reckoning is None else reckoning.memory
         memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
         remedy = "lower batch, random_negatives, width or max_length"
@@ -291,20 +293,6 @@ def _refuse(what: str, needed: int, free: int, remedy: str) -> None:
 def _size(count: int) -> str:
     """Bytes, for people."""
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
-
-
-def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
-    """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, 4 bytes each)."""
-    configs = (getattr(part, "config", None) for part in module.modules())
-    config = next((config for config in configs if hasattr(config, "num_hidden_layers")), None)
-    if config is None:
-        return 0
-    lengths = tokens.mask.sum(1).double()  # rows of similar length are padded together, so that padding is little
-    width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
-    at_once = next((part.texts_at_once for part in module.modules() if hasattr(part, "texts_at_once")), None)
-    held = lengths if at_once is None else lengths.sort(descending=True).values[:at_once]
-    words = 0 if at_once is None else 2 * 4 * width * int(lengths.sum())  # which stay, with their gradients
-    return words + int(2 * layers * (held * (34 * width + 5 * heads * held)).sum())
 
 
 def free_bytes(device: torch.device) -> int:

@@ -17,6 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from longtail.errors import BadInput
 from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.decoders import is_causal, see_ahead
 from longtail.modules.encoders.sentence_folder import (
     POOLING,
     SentenceFolder,
@@ -32,6 +33,7 @@ from longtail.text.huggingface import TransformerTokenizer, model_folder, open_p
 from longtail.text.tokens import PaddedTokens, Tokens
 from longtail.topk import IntArray
 
+PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
 _LAYER = re.compile(r"\.(\d+)\.")  # the first number in a parameter's name
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
@@ -66,6 +68,7 @@ class TransformerEncoder(Encoder):
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
+        precision: of products, one of `PRECISIONS`: what layers compute with, while weights and vectors are float32.
         layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
         weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
@@ -77,6 +80,7 @@ class TransformerEncoder(Encoder):
 
     tokenizer: TransformerTokenizer
     texts_at_once: int | None = None
+    precision: str = "auto"
     layer_decay: float = 1.0
     weight_decay: float = 0.0
     widths: Sequence[int] = ()
@@ -101,7 +105,7 @@ class TransformerEncoder(Encoder):
         self.backbone = open_pretrained("AutoModel", folder).float()
         hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
         said = SentenceFolder.read(folder, hidden)
-        self.pooling = pooling or said.pooling or ("last" if _is_causal(self.backbone) else "mean")
+        self.pooling = pooling or said.pooling or ("last" if is_causal(self.backbone) else "mean")
         if self.pooling not in POOLING:
             problem = f"expected one of {', '.join(POOLING)}, found {self.pooling}"
             raise BadInput("pooling", problem, remedy="change the pooling")
@@ -114,7 +118,7 @@ class TransformerEncoder(Encoder):
         self._label_prefix = prefixes[1]
         self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
         if bidirectional:
-            _see_ahead(self.backbone)
+            see_ahead(self.backbone)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
         if len(self.tokenizer) > rows:
@@ -158,6 +162,20 @@ class TransformerEncoder(Encoder):
         if widest < self.width:
             self.projection = first_numbers(self.projection, self.width, widest)
         self.width, self.widths = widest, sorted(set(widths))
+
+    def recompute(self) -> None:
+        """Hold what goes into each layer in training, and compute the rest once more for gradients.
+
+        Source: checkpoints (Chen et al., 2016), section 4, with a segment a layer.
+
+        Raises:
+            BadInput: transformers cannot do so with this model.
+        """
+        if not self.backbone.supports_gradient_checkpointing:
+            problem = f"expected a transformer that transformers checkpoints, found {type(self.backbone).__name__}"
+            raise BadInput("recompute", problem, remedy="leave it out, or give texts_at_once")
+        new = getattr(self.backbone, "activation_checkpointing_enable", None)  # which older versions call otherwise
+        (new or self.backbone.gradient_checkpointing_enable)({"use_reentrant": False})
 
     def adapt(self, rank: int, *, seed: int) -> None:
         """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
@@ -224,7 +242,8 @@ class TransformerEncoder(Encoder):
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
-        with torch.autocast(words.device.type, torch.bfloat16, enabled=words.device.type == "cuda"):
+        half = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
             hidden: Tensor = self.backbone(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state.float()
         if self.pooling == "cls":
             return hidden[:, 0]  # (B, H)
@@ -284,25 +303,3 @@ def cuts(lengths: IntArray, overhead: int) -> IntArray:
     while chosen[-1]:
         chosen.append(int(before[chosen[-1]]))
     return ends[chosen[::-1]]
-
-
-def _is_causal(backbone: nn.Module) -> bool:
-    """Whether a token of a transformer sees none of those behind it."""
-    config: Any = backbone.config
-    return any(getattr(part, "is_causal", False) is True for part in backbone.modules()) and (
-        getattr(config, "is_causal", True) is not False
-    )
-
-
-def _see_ahead(backbone: Any) -> None:
-    """Let each token see those behind it.
-
-    Raises:
-        BadInput: the installed version of transformers cannot do so with this model.
-    """
-    backbone.config.is_causal = False
-    with torch.inference_mode():
-        one, other = backbone.eval()(input_ids=torch.tensor([[0, 0], [0, 1]])).last_hidden_state[:, 0]
-    if torch.equal(one, other):
-        problem = f"expected a model whose tokens can see those behind them, found {type(backbone).__name__}"
-        raise BadInput("bidirectional", problem, remedy="leave it out, or choose another transformer")

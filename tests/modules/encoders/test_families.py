@@ -22,8 +22,9 @@ from transformers import AutoModel
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, MissingExtra
-from longtail.modules.encoders import base, transformer
+from longtail.modules.encoders import base
 from longtail.modules.encoders.base import embed
+from longtail.modules.encoders.decoders import see_ahead
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import TransformerTokenizer, quiet
 from longtail.text.tokens import PaddedTokens
@@ -155,7 +156,7 @@ class Stubborn(nn.Module):
 
 def test_a_model_that_cannot_see_ahead_says_so() -> None:
     with pytest.raises(BadInput, match=r"^bidirectional: expected a model whose tokens can see .*, found Stubborn"):
-        transformer._see_ahead(Stubborn())
+        see_ahead(Stubborn())
 
 
 def test_prefixes_come_from_the_folder_or_from_the_caller(tiny_bert: Path, tmp_path: Path) -> None:

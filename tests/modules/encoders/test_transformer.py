@@ -289,3 +289,39 @@ def test_texts_at_once_change_nothing_but_rounding(tiny_bert: Path) -> None:
     torch.testing.assert_close(vectors(encoder), whole, rtol=0, atol=0)  # without gradients nothing is held at all
     with torch.enable_grad():
         close(encoder.eval()(tokens(encoder)).detach(), whole)
+
+
+def test_layers_that_are_computed_once_more_give_the_same_gradients_and_hold_little(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert)
+    expected, most = gradients(encoder)
+    encoder.recompute()
+    again, least = gradients(encoder)
+    assert again.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(again[name], gradient, rtol=0, atol=0)
+    assert least < most / 2
+    encoder.texts_at_once = 3
+    torch.testing.assert_close(vectors(encoder), vectors(TransformerEncoder(tiny_bert)), rtol=0, atol=0)
+    encoder.backbone.supports_gradient_checkpointing = False
+    with pytest.raises(
+        BadInput, match="recompute: expected a transformer that transformers checkpoints, found BertMod"
+    ):
+        encoder.recompute()
+
+
+def test_bfloat16_on_a_cpu(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert).eval()
+    expected = {}
+    for precision in ("auto", "float32", "bfloat16"):
+        encoder.precision = precision
+        x = encoder.train(mode=False)(tokens(encoder))
+        assert x.dtype == torch.float32
+        encoder.zero_grad()
+        (x @ x.T).square().sum().backward()
+        weight = encoder.backbone.encoder.layer[0].output.dense.weight
+        assert weight.dtype == weight.grad.dtype == torch.float32
+        expected[precision] = x.detach(), weight.grad.clone()
+    assert torch.equal(expected["auto"][0], expected["float32"][0])
+    gap = (expected["bfloat16"][0] - expected["float32"][0]).abs().max()
+    assert 1e-6 < gap < 3e-2
+    torch.testing.assert_close(expected["bfloat16"][1], expected["float32"][1], rtol=0.2, atol=0.2)
