@@ -14,7 +14,7 @@ from longtail.data.filters import answers, identity_pairs
 from longtail.data.texts import Strings, Texts
 from longtail.serve.app import application
 from longtail.serve.service import Settings
-from longtail.text.bag import BagTokenizer
+from longtail.text.bag import BagTokenizer, Words
 from longtail.text.huggingface import TransformerTokenizer
 
 LABELS = {
@@ -25,6 +25,7 @@ LABELS = {
     "עברית": "עברית מילון",
     "東京都": "東京都 地図",
     "한국어": "한국어 사전",
+    "हिन्दी भाषा": "हिन्दी शब्दकोश",
     "ภาษาไทย": "ภาษาไทย พจนานุกรม",
     "🐟 fish": "fish 🐟 sea",
 }
@@ -37,7 +38,7 @@ def both_ways(text: str) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory):
-    """A run on documents of nine scripts, every second of which is decomposed."""
+    """A run on documents of ten scripts, every second of which is decomposed."""
     texts = [both_ways(f"{words} {i}")[i % 2] for i in range(10) for words in LABELS.values()]
     data = Dataset.from_texts(texts, [[label] for _ in range(10) for label in range(len(LABELS))], TITLES)
     run = tmp_path_factory.mktemp("scripts") / "run"
@@ -53,6 +54,12 @@ def test_texts_that_look_the_same_are_read_the_same(tiny_bert, folder):
         np.testing.assert_array_equal(tables[0].ids, tables[1].ids)
     model = load(folder, device="cpu")
     np.testing.assert_array_equal(model.encode(composed), model.encode(decomposed))
+
+
+def test_marks_belong_to_the_words_that_they_stand_in():
+    names = Words()
+    names(["हिन्दी भाषा, e\u0323\u0301toile \u0301 re\u0301_sume x\u0301"])
+    assert names.names == ["हिन्दी", "भाषा", "e\u0323\u0301toile", "re\u0301", "sume", "x\u0301"]
 
 
 def test_the_filter_takes_canonical_forms_for_one_text_and_no_others():
