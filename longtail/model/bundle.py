@@ -36,7 +36,15 @@ CARD = "bundle.json"  # what a saved model says of itself, with the hashes of it
 CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
 FORMAT = 7  # that is written; with it, a model may remember documents, and have learned probabilities
-_FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+LINEAR = 8  # that a model without an encoder is written in (`longtail.model.linear`)
+_FORMATS = (
+    3,
+    4,
+    5,
+    6,
+    FORMAT,
+    LINEAR,
+)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +256,9 @@ class Bundle(Model):
             BadInput: the folder is no model, or its parts are not those that were saved.
         """
         card = read_card(folder)
+        if card["format"] == LINEAR:
+            problem = f"expected a model with an encoder, found one of {card['recipe']}, which has none"
+            raise BadInput(folder, problem, remedy="choose a run of another recipe")
         arrays = map_arrays(folder / "labels.safetensors")
         labels = read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
@@ -292,6 +303,6 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
     card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
     if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[2:]):
-        problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
+        problem = f"expected format {FORMAT}, found {card['format']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
     return card

@@ -17,6 +17,7 @@ from longtail.files import new_folder
 from longtail.model.base import Model
 from longtail.model.bundle import CARD, FORMAT, Bundle, load_calibrations, read_card, save_calibrations
 from longtail.model.calibration import Calibration
+from longtail.model.linear import TREES, Linear
 from longtail.model.per_label import PerLabel
 from longtail.model.remembering import fused_scorers, memory_of
 from longtail.model.scorers import Scorer
@@ -203,6 +204,8 @@ def open_model(folder: Path, *, device: torch.device) -> Model:
     Raises:
         BadInput: the folder is no model, or its parts are not those that were saved.
     """
+    if (folder / TREES).is_file():
+        return Linear.load(folder)
     return (Ensemble if _fusion_of(folder).is_file() else Bundle).load(folder, device=device)
 
 

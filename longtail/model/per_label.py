@@ -9,27 +9,45 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.sparse import issparse
 
+from longtail.data.sparse import csr, stacked
 from longtail.search.memory import Memory
 from longtail.topk import AnyArray
 
 PerLabel: TypeAlias = Any
-"""An array of m rows, or a `Memory` of documents that have some of m labels; both take rows in brackets."""
+"""An array of m rows, sparse or not, or a `Memory` of documents that have some of m labels; all take rows in brackets.
+"""
 
 
 def followed(known: PerLabel, others: PerLabel) -> PerLabel:
     """What is known of some labels, and then of others."""
-    return known.followed_by(others) if isinstance(known, Memory) else np.concatenate([known, others])
+    if isinstance(known, Memory):
+        return known.followed_by(others)
+    return stacked([known, others]) if issparse(known) else np.concatenate([known, others])
 
 
 def by_label(known: PerLabel, labels: int) -> Sequence[AnyArray]:
-    """What is known of each of m labels: its row, (1, ...), or the (e, W) vectors of the documents that have it."""
-    return known.by_label() if isinstance(known, Memory) else np.split(known, labels)
+    """What is known of each of m labels: its row, (1, ...), or the (e, W) vectors of the documents that have it.
+
+    Of a sparse row that is (2, E) float64, columns and values.
+    """
+    if isinstance(known, Memory):
+        return known.by_label()
+    if issparse(known):
+        return np.split(np.stack([known.indices.astype(np.float64), known.data]), known.indptr[1:-1], axis=1)
+    return np.split(known, labels)
 
 
 def together(known: PerLabel, parts: Sequence[AnyArray]) -> PerLabel:
     """What `by_label` made, of m other labels, as it is ``known`` of those of the model."""
-    return known.of_examples(parts) if isinstance(known, Memory) else np.concatenate(parts)
+    if isinstance(known, Memory):
+        return known.of_examples(parts)
+    if issparse(known):
+        owners = np.repeat(np.arange(len(parts)), [part.shape[1] for part in parts])
+        columns, values = np.concatenate(parts, axis=1)
+        return csr(owners, columns.astype(np.int64), (len(parts), known.shape[1]), values)
+    return np.concatenate(parts)
 
 
 def without_strays(known: PerLabel) -> PerLabel:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -20,6 +20,8 @@ from longtail.topk import FloatArray, IntArray, TopK, rank
 
 Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
+Encoded: TypeAlias = Any
+"""n encoded texts: a float32 array of n rows, or, of a model without an encoder, a CSR matrix; rows in brackets."""
 ALL = slice(None)
 MANY = 4096  # texts, of which more are very many: what is done once for them is next to nothing
 ROWS = 2**17  # of a table, that are made at a time for so many
@@ -55,7 +57,7 @@ class Scorer:
             raise BadInput("kind", problem, remedy="choose another score kind")
         return self.rows(ids)
 
-    def queries(self, vectors: FloatArray) -> FloatArray:
+    def queries(self, vectors: Encoded) -> Encoded:
         """The (n, W) columns that it reads of n encoded texts."""
         return vectors[:, self.columns]
 
@@ -68,7 +70,7 @@ class Scorer:
         some = inner_product(self.name, self.columns, lambda ids: self.table(rows[ids]), device)
         return replace(some, memory=self.memory and self.memory.among(rows))
 
-    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+    def search(self, vectors: Encoded, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
         queries = self.queries(vectors)
         if self.memory is None:

@@ -1,27 +1,30 @@
 """One page per method: each recipe is a function from a data set to a trained bundle."""
 
 from collections.abc import Callable
+from typing import Any
 
-from longtail.model import Bundle
 from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
+from longtail.recipes.bonsai import bonsai
 from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dexa import dexa
 from longtail.recipes.dexml import dexml
+from longtail.recipes.dismec import dismec
 from longtail.recipes.dpr import dpr
 from longtail.recipes.eclare import eclare
 from longtail.recipes.inceptionxml import inceptionxml
 from longtail.recipes.inceptionxml_lf import inceptionxml_lf
 from longtail.recipes.ngame import ngame
 from longtail.recipes.oak import oak
+from longtail.recipes.parabel import parabel
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
 from longtail.recipes.simcse import simcse
 from longtail.recipes.unidec import unidec
 
-RECIPES: dict[str, Callable[..., Bundle]] = {
+RECIPES: dict[str, Callable[..., Any]] = {
     "unidec": unidec,
     "depsl": depsl,
     "ramen": ramen,
@@ -39,6 +42,9 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "inceptionxml_lf": inceptionxml_lf,
     "renee": renee,
     "dexml": dexml,
+    "dismec": dismec,
+    "parabel": parabel,
+    "bonsai": bonsai,
 }
 
 DEFAULT = "unidec"  # where none is named
@@ -48,16 +54,19 @@ __all__ = [
     "RECIPES",
     "ance",
     "astec",
+    "bonsai",
     "decaf",
     "depsl",
     "dexa",
     "dexml",
+    "dismec",
     "dpr",
     "eclare",
     "inceptionxml",
     "inceptionxml_lf",
     "ngame",
     "oak",
+    "parabel",
     "ramen",
     "renee",
     "siamesexml",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from longtail.recipes.linear_papers import BONSAI, DISMEC, PARABEL
 from longtail.stages.preset import Preset, Settings, settings
 
 _DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
@@ -294,5 +295,8 @@ PAPERS: Mapping[str, Preset] = {
     "inceptionxml_lf": INCEPTIONXML_LF,
     "renee": RENEE,
     "dexml": DEXML,
+    "dismec": DISMEC,
+    "parabel": PARABEL,
+    "bonsai": BONSAI,
 }
 """By recipe."""

@@ -211,7 +211,7 @@ class Linking:
             on = f"{len(data.train):,} documents and {len(data.labels):,} nodes"
             self.run.log.say(f"{name}: {self.recipe.__name__} on {on}")
         o = self.o
-        return self.recipe(
+        trained: Bundle = self.recipe(
             data,
             out=self.run.within(name),
             encoder=o.encoder,
@@ -227,6 +227,7 @@ class Linking:
             device=o.device,
             **({"memory": False} if "memory" in signature(self.recipe).parameters else {}),
         )
+        return trained
 
     def linker_on(self, text: Text) -> Bundle:
         """A linker on an encoder that is trained already: classifiers of the nodes, and their fusion with the texts."""

@@ -32,11 +32,13 @@ class Preset:
         settings: of all data sets.
         by_data: of some data sets, by their names in the repository; they come before those of all.
         departs: what the paper has and the recipe has no option for, a line each.
+        reads: which options the recipe has of those that say what is read of a text.
     """
 
     settings: Settings
     by_data: Mapping[str, Settings] = field(default_factory=dict)
     departs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ("fields", "max_length")
 
     def of(self, dataset: Dataset) -> dict[str, Any]:
         """The options that the paper trains on a data set with; those of all sets for one that it has not."""
@@ -48,7 +50,8 @@ class Preset:
 
     def named(self, data: str) -> Settings:
         """The settings of a data set of the repository, by its name."""
-        return {**self.settings, **TEXTS.get(data, {}), **self.by_data.get(data, {})}
+        read = {name: setting for name, setting in TEXTS.get(data, {}).items() if name in self.reads}
+        return {**self.settings, **read, **self.by_data.get(data, {})}
 
 
 def settings(source: str, **values: Any) -> Settings:

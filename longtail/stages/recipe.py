@@ -16,8 +16,7 @@ from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
-from longtail.model import Bundle
-from longtail.model.ensemble import AnyModel
+from longtail.model import Model, open_model
 from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
@@ -29,7 +28,7 @@ from longtail.train.run import Run
 from longtail.units import duration
 
 P = ParamSpec("P")
-Recipe: TypeAlias = Callable[..., Bundle]
+Recipe: TypeAlias = Callable[..., Any]  # a data set, and options by name, to a model
 MADE: dict[str, Recipe] = {}  # every recipe by its name, for those that train another one on the way
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
@@ -94,11 +93,12 @@ class RunOptions:
 
 
 Given = TypeVar("Given", bound=RunOptions)
+Made = TypeVar("Made", bound=Model)
 
 
 def recipe(
     options: Callable[P, Given], *, paper: Preset | None = None
-) -> Callable[[Callable[[Run, Dataset, Given], Bundle]], Callable[Concatenate[Dataset, P], Bundle]]:
+) -> Callable[[Callable[[Run, Dataset, Given], Made]], Callable[Concatenate[Dataset, P], Made]]:
     """Make a recipe of a page: a function of a data set and of options by name, which trains a model.
 
     Args:
@@ -108,9 +108,9 @@ def recipe(
     kind: Any = options
     assert isinstance(options, type)
 
-    def made(page: Callable[[Run, Dataset, Given], Bundle]) -> Callable[Concatenate[Dataset, P], Bundle]:
+    def made(page: Callable[[Run, Dataset, Given], Made]) -> Callable[Concatenate[Dataset, P], Made]:
         @wraps(page)
-        def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
+        def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Made:
             assert not positional, "options are given by name"
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
@@ -124,8 +124,9 @@ def recipe(
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
             return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
 
-        train.__signature__ = signature(options)  # type: ignore[attr-defined]
-        train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
+        makes = get_type_hints(page)["return"]
+        train.__signature__ = signature(options, makes)  # type: ignore[attr-defined]
+        train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": makes}
         train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"
         train.options = options  # type: ignore[attr-defined]
         MADE[page.__name__] = train
@@ -147,7 +148,7 @@ def options_class(of: Recipe) -> type[RunOptions]:
     return kind
 
 
-def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> Bundle:
+def _trained(page: Callable[[Run, Dataset, Given], Made], run: Run, dataset: Dataset, o: Given, said: str) -> Made:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest.
 
     Args:
@@ -162,12 +163,14 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
         return _fitted(page, run, dataset, o)
     first, ranks = run.ranks.first, run.ranks
+    model: Made | None
     with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
         defaults = {name: known.default for name, known in options_of(type(o)).items()}
         begin = partial(run.begin, page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
         ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
-        if (finished := _finished(run)) is not None:
-            return finished
+        model = _finished(run)
+        if model is not None:
+            return model
         cut(run, o)
         if not (run.planned or ranks.told(run.progress.begun())):
             if first:
@@ -181,7 +184,7 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         return model
 
 
-def _prepare(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> None:
+def _prepare(page: Callable[[Run, Dataset, Given], Made], run: Run, dataset: Dataset, o: Given, said: str) -> None:
     """Refuse what does not go with the data, say what is to be said before a run, and plan it."""
     o.check(dataset)
     if said:
@@ -209,7 +212,7 @@ def cut(run: Run, o: RunOptions) -> None:
         run.progress.chosen = {**run.progress.chosen, _SHARDS: run.shards.count}
 
 
-def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> None:
+def _plan(page: Callable[[Run, Dataset, Given], Made], run: Run, dataset: Dataset, o: Given) -> None:
     """Choose what a budget leaves to be chosen, say what the run is going to do, and let it begin."""
 
     def plan_of(chosen: Given) -> Plan:
@@ -268,7 +271,7 @@ def _said(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{value} {name}" for name, value in settings.items() if name != _SHARDS)
 
 
-def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
+def _fitted(page: Callable[[Run, Dataset, Given], Made], run: Run, dataset: Dataset, o: Given) -> Made:
     """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
     different = o.for_refit()
@@ -279,17 +282,18 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
         run.log.say("once more, on all documents")
     learned = Learned.by(model)
     del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
-    return model if learned.fusion is None else learned.given_to(model, dataset.train)
+    again: Any = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
+    made: Made = again if learned.fusion is None else learned.given_to(again, dataset.train)
+    return made
 
 
-def _finished(run: Run) -> Bundle | None:
+def _finished(run: Run) -> Any:
     """The model of a run that was finished before; None where there is none, or a broken one, which is made again."""
     folder = run.progress.folder
     if folder is None or not (folder / "model").is_dir():
         return None
     try:
-        model = Bundle.load(folder / "model", device=run.device)
+        model = open_model(folder / "model", device=run.device)
     except BadInput as error:
         run.log.say(f"making the model again from its stages: {error.where}: {error.problem}")
         return None
@@ -298,7 +302,7 @@ def _finished(run: Run) -> Bundle | None:
     return model
 
 
-def finish(run: Run, model: AnyModel) -> AnyModel:
+def finish(run: Run, model: Made) -> Made:
     """Keep the trained model in the run's folder, and let the run's own token tables go."""
     run.progress.account()
     if run.folder is not None and run.ranks.first:

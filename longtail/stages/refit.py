@@ -36,7 +36,7 @@ class Learned(NamedTuple):
     calibrations: Mapping[str, Calibration]
 
     @classmethod
-    def by(cls, model: AnyModel) -> Learned:
+    def by(cls, model: Model) -> Learned:
         """What a model has learned."""
         fusion = None if model.fusion is None else model.fusion.weights
         return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
@@ -49,7 +49,7 @@ class Learned(NamedTuple):
         return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
 
 
-def keep_before_refit(run: Run, model: AnyModel) -> None:
+def keep_before_refit(run: Run, model: Model) -> None:
     """Keep a model that has not seen the documents held out beside the one that will: ensembles and errors ask it."""
     if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / _BEFORE)

@@ -97,13 +97,14 @@ class Plan:
         stages: in the order in which they are trained.
         work: by name.
         held: bytes of the vectors that are held at once for a search.
+        kept: bytes of what is solved piece by piece, which the run folder keeps.
     """
 
     def __init__(self, folder: Path | None, rates: dict[object, float] | None = None) -> None:
         self._folder = folder
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
-        self.held = 0
+        self.held = self.kept = 0
         self._rates = {} if rates is None else rates
 
     @property
@@ -121,7 +122,7 @@ class Plan:
     def disk(self) -> int:
         """The estimated bytes of the run folder: finished stages, and a checkpoint with moments."""
         sizes = [4 * stage.parameters for stage in self.stages]
-        return sum(sizes) + 3 * max(sizes, default=0)
+        return sum(sizes) + 3 * max(sizes, default=0) + self.kept
 
     def add(self, what: str, seconds: float, *, held: int = 0) -> None:
         """Count some work.
@@ -234,10 +235,11 @@ class Plan:
         return table
 
     def _lines(self) -> list[tuple[str, str]]:
-        last, lines = self.stages[-1], []  # those before it may be of linkers, or of clusters of labels
-        without = f", {last.unlabelled:,} without a label" * (last.unlabelled > 0)
-        lines.append(("training documents", f"{last.rows:,}{without}"))
-        lines.append(("labels", f"{last.labels:,}"))
+        lines = []
+        for last in self.stages[-1:]:  # those before it may be of linkers, or of clusters of labels
+            without = f", {last.unlabelled:,} without a label" * (last.unlabelled > 0)
+            lines.append(("training documents", f"{last.rows:,}{without}"))
+            lines.append(("labels", f"{last.labels:,}"))
         for stage in self.stages:
             shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
             taken = f"{stage.epochs} epochs of {duration(stage.seconds)}"
@@ -246,7 +248,8 @@ class Plan:
         for name, work in self.work.items():
             times = "" if work.times == 1 else f"{work.times} times, "
             lines.append((name, f"{times}{duration(work.seconds)}"))
-        lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
+        if self.stages:
+            lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
         lines.append(("peak memory", f"about {_size(self.memory)}"))
         lines.append(("disk", f"about {_size(self.disk)}"))
         lines.append(("in all", f"about {duration(self.seconds)}"))
