@@ -23,7 +23,7 @@ def label_tree(
     parts of any size, as in Bonsai (Khandagale et al., 2020).
 
     Args:
-        vectors: (L, F) rows of unit length, of which none is empty.
+        vectors: (L, V) rows of unit length, of which none is empty.
         branching: parts of a cut.
         leaf: labels of a part that is not cut any more; so is one whose labels cannot be told apart.
         balanced: whether two parts are of equal size.

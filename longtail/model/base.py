@@ -298,4 +298,6 @@ class Model(ABC):
 
 def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:
     names = ", ".join(scorer.name for scorer in known)
+    if not known:
+        raise BadInput("kind", f"expected a score with label vectors, found {kind} alone", remedy="search it exactly")
     raise BadInput("kind", f"expected one of {names}, found {kind}", remedy="choose one of those")

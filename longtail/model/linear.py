@@ -39,7 +39,7 @@ _SOME = 1000  # separators, whose length and bias are those of a label that was 
 class Linear(Model):
     """The words of a text, and separators of L labels over them, by which alone it ranks: the kind ``classifier``.
 
-    A text is encoded as the tf-idf weights of its F features and a 1 for the bias: (n, F + 1), sparse.
+    A text is encoded as the tf-idf weights of its V features and a 1 for the bias: (n, V + 1), sparse.
 
     Args:
         recipe: the name of the recipe that trained it.
@@ -82,11 +82,11 @@ class Linear(Model):
 
     @property
     def width(self) -> int:
-        """F, the width of a text's vector before the 1 that `encode` puts at its end."""
+        """V, the width of a text's vector before the 1 that `encode` puts at its end."""
         return len(self.tokenizer)
 
     def encode(self, texts: Texts, links: IntArray | None = None) -> CSR:  # noqa: ARG002
-        """The features of n texts and a 1, (n, F + 1) CSR."""
+        """The features of n texts and a 1, (n, V + 1) CSR."""
         return features(token_table(texts, self.fields, self.tokenizer), self.width)
 
     def frequency(self, rows: IntArray) -> IntArray:

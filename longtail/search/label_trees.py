@@ -25,9 +25,9 @@ class LabelTree:
 
     Attributes:
         parents: (M,) int64, the node above each; -1 for the root. A node stands behind the one above it.
-        nodes: (M, F) the separators of the nodes; none for the root.
+        nodes: (M, V) the separators of the nodes; none for the root.
         leaves: (L,) int64, the node that each label is under; -1 for a label that is never ranked.
-        labels: (L, F) the separators of the labels.
+        labels: (L, V) the separators of the labels.
     """
 
     parents: IntArray
@@ -46,10 +46,10 @@ class LabelTree:
         return np.unique(self.parents[1:])
 
     def best_leaves(self, x: CSR, beam: int, link: Link) -> tuple[IntArray, IntArray, FloatArray]:
-        """The leaves that a beam search ends in: texts (V,), nodes (V,), and the scores of these (V,).
+        """The leaves that a beam search ends in: texts (E,), nodes (E,), and the scores of these (E,).
 
         Args:
-            x: (n, F) features.
+            x: (n, V) features.
             beam: nodes of a text that are kept at each depth.
             link: makes a summand of a score.
         """
@@ -97,9 +97,9 @@ class LabelTrees:
         self._link: Link = _margin if all(len(tree.parents) == 1 for tree in trees) else _log_probability
 
     def search(self, queries: Any, k: int, *, exclude: CSR | None = None) -> TopK:
-        """The k best labels of each of (Q, F) sparse queries, without those of the (Q, L) pairs to exclude."""
-        L, F = self.trees[0].labels.shape
-        check_search(queries.shape, (L, F), k, exclude)
+        """The k best labels of each of (Q, V) sparse queries, without those of the (Q, L) pairs to exclude."""
+        L, V = self.trees[0].labels.shape
+        check_search(queries.shape, (L, V), k, exclude)
         beam = L if L <= _WHOLE else self.beam
         step = max(1, _PAIRS // self._labels_a_text(beam))
         found = []
@@ -145,7 +145,7 @@ class _Below:
 
     Args:
         above: (C,) int64, the node of each; -1 for none.
-        weights: (C, F), each with a weight of the last feature, which every text has.
+        weights: (C, V), each with a weight of the last feature, which every text has.
     """
 
     def __init__(self, above: IntArray, weights: CSR) -> None:
@@ -159,12 +159,12 @@ class _Below:
         self._table = CSR(of, shape=(len(self._keys), weights.shape[0]))
 
     def scored(self, x: CSR, texts: IntArray, nodes: IntArray) -> CSR:
-        """(V, C) <w, x> of what is below some nodes, by the features of a text each.
+        """(E, C) <w, x> of what is below some nodes, by the features of a text each.
 
         Args:
-            x: (n, F) features.
-            texts: (V,) rows of these.
-            nodes: (V,) a node for each.
+            x: (n, V) features.
+            texts: (E,) rows of these.
+            nodes: (E,) a node for each.
         """
         positions, counts = gather(x.indptr, texts)
         keys = np.repeat(nodes * self._features, counts) + x.indices[positions]

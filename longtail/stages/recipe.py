@@ -124,7 +124,7 @@ def recipe(
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
             return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
 
-        makes = get_type_hints(page)["return"]
+        makes = get_type_hints(page).get("return", Model)
         train.__signature__ = signature(options, makes)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": makes}
         train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"

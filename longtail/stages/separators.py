@@ -65,8 +65,8 @@ class Words:
     """What these recipes learn from.
 
     Attributes:
-        tokenizer: knows the F features.
-        x: (N, F + 1) the features of the training documents, and a 1.
+        tokenizer: knows the V features.
+        x: (N, V + 1) the features of the training documents, and a 1.
         train: N documents, without those held out.
         held_out: these.
         targets: (L, N) of ones: the documents of each label, but for filtered pairs.

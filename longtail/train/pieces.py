@@ -15,7 +15,7 @@ from longtail.train.plan import timed
 from longtail.train.run import Run
 
 _PIECE = 2**23  # operations of a piece, in the units that a stage counts its work in: some seconds
-_SAMPLE = 64  # rows that a plan measures
+_SAMPLE = 128  # rows that a plan measures
 _WEIGHT = 12  # bytes of a number and its column
 
 
@@ -67,7 +67,7 @@ def _planned(run: Run, stage: str, make: Callable[[IntArray], CSR], work: FloatA
     assert run.plan is not None
     if len(work):
         usual = np.flatnonzero(work <= np.median(work))  # few rows, of nodes near a root, take far more
-        some = usual[np.unique(np.linspace(0, len(usual) - 1, _SAMPLE).astype(np.int64))]
+        some = usual[max(0, (len(usual) - _SAMPLE) // 2) :][:_SAMPLE]  # next to each other, as in a piece
         weights: list[int] = []
         share = work.sum(dtype=np.float64) / work[some].sum(dtype=np.float64)
         seconds = run.plan.rate(("pieces", stage), lambda: timed(lambda: weights.append(make(some).nnz)))

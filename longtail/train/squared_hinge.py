@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,23 +28,27 @@ class Separators:
     it, which are few (Chapelle, 2007, section 3): each step by conjugate gradients, for a block of labels at once.
 
     Where there are many documents, a label is told from the wrong ones that are most like its own at first. Those that
-    its separator then leaves within the margin are added, twice as many each time, until there are none. All others
-    are in the sum as documents without words, of which the bias is the score.
+    its separator then leaves within the margin are added, twice as many each time, until there are none. Those that
+    share no word with it are in the sum as one without words, of which the bias is the score.
 
     Args:
-        x: (N, F) features, the last of which is 1 for all.
+        x: (N, V) features, the last of which is 1 for all.
         cost: C.
         least_weight: weights that are smaller are left out, but for that of the last feature.
     """
 
     def __init__(self, x: CSR, cost: float, least_weight: float) -> None:
         wordless = csr(np.zeros(1, np.int64), np.array([x.shape[1] - 1]), (1, x.shape[1]))
-        self._x = stacked([x, wordless])  # (N + 1, F)
-        self._words = CSR(x[:, :-1].T)  # (F - 1, N)
+        self._x = stacked([x, wordless])  # (N + 1, V)
         self._cost, self._least_weight = cost, least_weight
 
+    @cached_property
+    def _words(self) -> CSR:
+        """(V - 1, N) the documents of each feature but the last."""
+        return CSR(self._x[:-1, :-1].T)
+
     def of(self, targets: CSR, ignored: CSR) -> CSR:
-        """The separators of labels, (C, F).
+        """The separators of labels, (C, V).
 
         Args:
             targets: (C, N) of ones: the documents of each label.
@@ -102,13 +107,13 @@ class Separators:
             one.b = found[: len(one.b)]
 
     def _combined(self, labels: Sequence[_Near]) -> CSR:
-        """W of some labels."""
+        """The separators of some labels."""
         rows = np.repeat(np.arange(len(labels)), [len(one.documents) for one in labels])
         documents, b = (np.concatenate([getattr(one, name) for one in labels]) for name in ("documents", "b"))
         return self._weights(csr(rows[b != 0], documents[b != 0], (len(labels), self._x.shape[0]), b[b != 0]))
 
     def _weights(self, b: CSR) -> CSR:
-        """W by (c, N + 1) coefficients, without weights that are next to nothing."""
+        """Separators by (c, N + 1) coefficients, without weights that are next to nothing."""
         w = CSR(b @ self._x)
         w = take_entries(w, (np.abs(w.data) >= self._least_weight) | (w.indices == w.shape[1] - 1))
         w.sort_indices()
@@ -120,7 +125,7 @@ class _Near:
     """The documents that a label is told from.
 
     Attributes:
-        own: how many are its own, which stand first; then comes the one without words, for all that are not here.
+        own: how many are its own, which stand first; then comes the one without words, for all that share none.
         documents: (n,) their rows.
         y: (n,) 1 for its own and -1 for others.
         cost: (n,) C of each, which is 0 where it is neither.
@@ -171,7 +176,7 @@ class _Near:
 
 
 def solved(product: Product, y: FloatArray, cost: FloatArray, b: FloatArray) -> FloatArray:
-    """B of c labels over n documents, (n, c), by Newton's method.
+    """Find b of c labels over n documents, (n, c), by Newton's method.
 
     Args:
         product: by the inner products of the documents.

@@ -8,8 +8,10 @@ import shutil
 import numpy as np
 import pytest
 from rich.console import Console
+from scipy import sparse
 
 from longtail import LongtailError, load, recipes
+from longtail.data.filters import apart
 from longtail.data.sparse import CSR
 from longtail.metrics.ranking import metrics_of
 from longtail.model.explanation import explain
@@ -209,6 +211,8 @@ def test_what_there_is_no_encoder_for_is_refused(runs, tmp_path):
         recipes.dpr(small, out=tmp_path / "x", start=str(folder / "dismec"), epochs=1, width=8)
     with pytest.raises(LongtailError, match="expected a model that has learned a fusion"):
         ensemble(small, folder / "dismec", folder / "parabel")
+    with pytest.raises(LongtailError, match="expected a score with label vectors, found classifier alone"):
+        load(folder / "bonsai").table()
     with pytest.raises(LongtailError, match=r"^branching: expected 2 with balanced, found 3"):
         recipes.parabel(small, out=tmp_path / "y", branching=3)
     with pytest.raises(LongtailError, match=r"^shards: expected 1 for dismec, .*found 2"):
@@ -216,3 +220,19 @@ def test_what_there_is_no_encoder_for_is_refused(runs, tmp_path):
     with pytest.raises(LongtailError, match="dismec: has no option epochs"):
         recipes.dismec(small, epochs=3)
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("recipe", "share"), [("dismec", 0.95), ("parabel", 0.85)])  # whose trees are drawn
+def test_napkinxc_finds_the_same_on_the_same_features(recipe, share, data, models, tmp_path):
+    """Its own solver, LIBLINEAR's dual coordinate descent, and its own trees."""
+    napkinxc = pytest.importorskip("napkinxc.models")
+    model, train, test = models[recipe], data.dataset.train, data.dataset.test
+    x, z = (sparse.csr_matrix(model.encode(one.documents)[:, :-1]) for one in (train, test))
+    known = apart(train.targets, train.filtered)
+    settings = {"loss": "l2", "liblinear_c": 1.0, "liblinear_eps": 0.01, "threads": 1, "seed": 0, "verbose": False}
+    own = {"weights_threshold": 0.01} if recipe == "dismec" else {"max_leaves": 20, "ensemble": 3}
+    peer = {"dismec": napkinxc.OVR, "parabel": napkinxc.PLT}[recipe](str(tmp_path / "peer"), **settings, **own)
+    peer.fit(x, [row.tolist() for row in np.split(known.indices, known.indptr[1:-1])])
+    found = np.array([row[0][0] for row in peer.predict_proba(z, top_k=1)])
+    ours = model.rank(test.documents, 1).ids[:, 0]
+    assert (found == ours)[data.blocks != "C"].mean() > share
