@@ -148,7 +148,7 @@ class Linear(Model):
             BadInput: always.
         """
         problem = f"expected a model with several scores to mix, found one of {self.recipe}"
-        raise BadInput("fusion", problem, remedy="choose a run of another recipe")
+        raise BadInput("kind", problem, remedy="choose a run of another recipe")
 
     def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Linear:
         """The same model with probabilities."""
