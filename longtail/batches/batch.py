@@ -186,6 +186,15 @@ def pairs_in_pool(
     return entries_in_pool(split.targets, rows, label_ids), mask
 
 
+def pairs_on_device(
+    split: Split, rows: Tensor, label_ids: Tensor, places: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """What `pairs_in_pool` says, as tensors beside the rows: for an objective that chooses itself what rows meet."""
+    own = None if places is None else places.cpu().numpy()
+    targets, mask = pairs_in_pool(split, rows.cpu().numpy(), label_ids.cpu().numpy(), own)
+    return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)
+
+
 def entries_in_pool(matrix: CSR, rows: IntArray, label_ids: IntArray) -> FloatArray:
     """The dense (B, P) part of a matrix: some of its rows and some of its columns.
 

@@ -20,7 +20,7 @@ from longtail.model.base import Model
 from longtail.model.calibration import Calibration, arrays_of, calibrations_of
 from longtail.model.per_label import PerLabel
 from longtail.model.remembering import fused_scorers, memory_of
-from longtail.model.scorers import Scorer, cosine_sum, inner_product, product
+from longtail.model.scorers import Scorer, below_tree, cosine_sum, inner_product, product
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
@@ -29,14 +29,15 @@ from longtail.modules.linker import Chances, Linked, with_one
 from longtail.modules.storage import Modules
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
+from longtail.search.tree import Tree, seen_by
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
 CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
-FORMAT = 7  # that is written; with it, a model may remember documents, and have learned probabilities
-_FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+FORMAT = 8  # that is written; with it, a model may have a tree; from 7 on, a memory and probabilities
+_FORMATS = (3, 4, 5, 6, 7, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Bundle(Model):
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
         calibrations: by score kind, how probable a score is.
-        scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
+        tree: of clusters above the labels; the kind ``tree``, the product of the probabilities along a path and that
+            of the label at its end, by the vectors ``tree``, (L, W) with a bias, exists where it is given.
+        scorers: plain, encoder, plain-classifier, classifier, combined, product, tree, fused, memory: those that there
+            are.
         mixed: the scorer of a document's own text, and those of the classifiers.
     """
 
@@ -75,6 +79,7 @@ class Bundle(Model):
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     memory: Memory | None = None
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    tree: Tree | None = None
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -108,6 +113,8 @@ class Bundle(Model):
                 scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
             elif self.linked is not None:
                 scorers.append(product("product", classifier, z))
+        if self.tree is not None:
+            scorers.append(below_tree("tree", self.tree, self.vectors["tree"], self.width + 1))
         return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
 
     @property
@@ -158,7 +165,8 @@ class Bundle(Model):
 
         The encoder knows a label by its text. Its classifier starts there too, at the embedding of the text, and moves
         to its examples: in the direction of z + the sum of their vectors, as long as classifiers of this model are, and
-        with their bias. For the fusion, the frequency of the label is the number of its examples.
+        with their bias. For the fusion, the frequency of the label is the number of its examples. In a tree, it stands
+        below the cluster that is best for its text and its examples, and its text is an example of its classifier.
 
         Args:
             labels: m texts with uids.
@@ -172,12 +180,24 @@ class Bundle(Model):
             rows["memory"] = memory_of(self, seen, owners, len(labels))
             for kind in self.vectors.keys() - {"encoder"}:
                 some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
-                rows[kind] = classifiers_of_new_labels(z, self.queries(seen, kind), owners, some)
+                if kind == "tree":
+                    rows |= self._new_in_tree(z, seen, owners, some)
+                else:
+                    rows[kind] = classifiers_of_new_labels(z, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
+    def _new_in_tree(self, z: FloatArray, seen: FloatArray, owners: IntArray, some: FloatArray) -> dict[str, PerLabel]:
+        """What a tree knows of m new labels: their links, and vectors like some of the model's."""
+        assert self.tree is not None
+        links = self.tree.with_new(with_one(classifiers_of_new_labels(z, seen[:, :-1], owners, z)))
+        seen, owners = np.concatenate([with_one(z), seen]), np.append(np.arange(len(z)), owners)
+        start, examples = (seen_by(x, self.tree.start, some.shape[1]) for x in (with_one(z), seen))
+        return {"links": links, "tree": classifiers_of_new_labels(start[:, :-1], examples, owners, some)}
+
     def per_label(self) -> dict[str, PerLabel]:
-        """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
-        return dict(self.vectors) | self._known_to_fusion()
+        """What the model knows of its labels, by name, one row a label: its vectors, what a fusion knows, the tree."""
+        links = {} if self.tree is None else {"links": self.tree}
+        return dict(self.vectors) | self._known_to_fusion() | links
 
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Bundle:
         """The same encoder and fusion over other labels.
@@ -189,7 +209,8 @@ class Bundle(Model):
         """
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=rows.get("memory"))
+        memory, tree = rows.get("memory"), rows.get("links")
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=memory, tree=tree)
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
         """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""
@@ -218,8 +239,9 @@ class Bundle(Model):
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
             save_model_arrays(path / "labels.safetensors", arrays)
-            if self.memory is not None:
-                self.memory.save(path)
+            for part in (self.memory, self.tree):
+                if part is not None:
+                    part.save(path)
             save_calibrations(path, self.calibrations)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
@@ -257,15 +279,16 @@ class Bundle(Model):
             linker = cls.load(folder / "linker", device=device, encoder=encoder)
             known = card.get("chances")  # no model had them before
             linked = Linked(linker, card["links"], enrichment, known and Chances(**known))
-        width = encoder.width if heads is None else heads.text.width
+        width, tree = encoder.width if heads is None else heads.text.width, Tree.in_folder(folder, len(labels))
         for name, array in vectors.items():
-            if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
+            least = width if name != "tree" else 1  # the labels of a tree may read a part of a text's vector
+            if len(array) != len(labels) or not least <= array.shape[1] <= width + 1:
                 problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
         memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])
-        more = linked, ids, memory, load_calibrations(folder)
+        more = linked, ids, memory, load_calibrations(folder), tree
         return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, *more)
 
 

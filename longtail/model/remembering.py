@@ -88,7 +88,7 @@ def memory_of(model: Model, examples: FloatArray, owners: IntArray, labels: int)
     if model.memory is None:
         return None
     keys = keys_of(examples, model.key_columns)
-    return model.memory.of_examples([keys[owners == i] for i in range(labels)])
+    return model.memory.of_parts([keys[owners == i] for i in range(labels)])
 
 
 def fused_scorers(model: Model, mixed: Sequence[Scorer]) -> list[Scorer]:

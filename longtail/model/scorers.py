@@ -16,6 +16,7 @@ from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
 from longtail.search.memory import SHORTLIST, Remembering
 from longtail.search.product import Product
+from longtail.search.tree import Tree, TreeSearch
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 Columns: TypeAlias = "slice | IntArray"
@@ -146,6 +147,18 @@ def cosine_sum(name: str, columns: Columns, z: FloatArray, w: FloatArray, device
 def product(name: str, one: Scorer, z: FloatArray) -> Scorer:
     """The product of the score of ``one`` and the inner product of the same columns and z (L, D)."""
     return Scorer(name, one.columns, Product(one.index, z))
+
+
+def below_tree(name: str, tree: Tree, w: FloatArray, width: int) -> Scorer:
+    """The product of the probability of a label, by its vector in w (L, W), and that of the best path to it in a tree.
+
+    Args:
+        name: of the kind.
+        tree: above the labels.
+        w: vectors of labels, whose inner products are logits.
+        width: of an encoded text, with the 1 at its end.
+    """
+    return Scorer(name, ALL, TreeSearch(tree, w, width))
 
 
 def fused(fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.device) -> Scorer:

@@ -5,14 +5,17 @@ from collections.abc import Callable
 from longtail.model import Bundle
 from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
+from longtail.recipes.cascadexml import cascadexml
 from longtail.recipes.decaf import decaf
 from longtail.recipes.depsl import depsl
 from longtail.recipes.dexa import dexa
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.eclare import eclare
+from longtail.recipes.elias import elias
 from longtail.recipes.inceptionxml import inceptionxml
 from longtail.recipes.inceptionxml_lf import inceptionxml_lf
+from longtail.recipes.lightxml import lightxml
 from longtail.recipes.ngame import ngame
 from longtail.recipes.oak import oak
 from longtail.recipes.ramen import ramen
@@ -37,6 +40,9 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "eclare": eclare,
     "inceptionxml": inceptionxml,
     "inceptionxml_lf": inceptionxml_lf,
+    "lightxml": lightxml,
+    "cascadexml": cascadexml,
+    "elias": elias,
     "renee": renee,
     "dexml": dexml,
 }
@@ -48,14 +54,17 @@ __all__ = [
     "RECIPES",
     "ance",
     "astec",
+    "cascadexml",
     "decaf",
     "depsl",
     "dexa",
     "dexml",
     "dpr",
     "eclare",
+    "elias",
     "inceptionxml",
     "inceptionxml_lf",
+    "lightxml",
     "ngame",
     "oak",
     "ramen",

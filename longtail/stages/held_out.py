@@ -11,7 +11,7 @@ import numpy as np
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
-from longtail.data.sparse import CSR, values_at
+from longtail.data.sparse import CSR, ranked, values_at
 from longtail.data.split import Split
 from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
@@ -22,7 +22,6 @@ from longtail.model.remembering import key_width, remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.keys import keys_of
-from longtail.search.memory import most_of
 from longtail.stages.recipe import SCORED, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
@@ -243,7 +242,7 @@ def _remembering(
     votes = asked.votes(asked.neighbours(keys_of(learning.vectors, model.key_columns)))
     if learning.held_out.filtered is not None:
         votes = apart(votes, learning.held_out.filtered)
-    most = most_of(votes, _CANDIDATES)
+    most = ranked(votes, _CANDIDATES).ids
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
     trial = None
 

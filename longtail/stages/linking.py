@@ -32,7 +32,7 @@ from longtail.transforms import augmented
 TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
 LINKERS = (
     *("unidec", "depsl", "ramen", "ngame", "dexa", "ance", "dpr", "siamesexml", "astec", "decaf", "eclare"),
-    *("inceptionxml", "inceptionxml_lf", "renee", "dexml"),
+    *("inceptionxml", "inceptionxml_lf", "lightxml", "cascadexml", "elias", "renee", "dexml"),
 )
 _LINKS = "links that enrich documents"  # a graph of the training rows while some are added, and their links with them
 

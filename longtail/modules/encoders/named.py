@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,6 +87,18 @@ def hold(encoder: Encoder, texts_at_once: int | None) -> None:
     elif texts_at_once is not None:
         problem = f"the encoder {row_of(encoder).name} holds next to nothing of a text"
         raise BadInput("texts_at_once", problem, remedy="leave it out, or choose a transformer")
+
+
+def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int:
+    """Let a transformer join some of its layers, which are chosen by how many it has.
+
+    Returns:
+        How many were joined; 1 for an encoder that has no layers to choose from.
+    """
+    if not isinstance(encoder, TransformerEncoder):
+        return 1
+    encoder.join(layers(encoder.depth))
+    return len(encoder.layers)
 
 
 def make_encoder(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from longtail.topk import IntArray
 
 _PATH = re.compile(r"[\w-]*")  # of a module: a folder, or the model's own
 _POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
+_LAYERS = "joined_layers.json"
 _IDENTITY = "torch.nn.modules.linear.Identity"
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
@@ -41,6 +42,8 @@ class TransformerEncoder(Encoder):
     size needs the memory of a few texts and of a vector a token, for a third more work. Source: gradient caching (Gao
     et al., 2021), here by checkpoints (Chen et al., 2016), so that losses need not know.
 
+    Several layers can be joined (`join`): x is then that of each of them, side by side, before its length is made 1.
+
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
         max_length: tokens a text may have; None takes what the folder says.
@@ -52,6 +55,7 @@ class TransformerEncoder(Encoder):
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
+        layers: whose hidden states are joined, counted from 1; none for those of the last one, and the projection.
 
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
@@ -60,6 +64,7 @@ class TransformerEncoder(Encoder):
 
     tokenizer: TransformerTokenizer
     texts_at_once: int | None = None
+    layers: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -91,6 +96,18 @@ class TransformerEncoder(Encoder):
         elif dense is not None:
             self.projection = _dense(dense, hidden)
         self.width = hidden if self.projection is None else self.projection.out_features
+        if joined := read_if_there(folder / _LAYERS, list):
+            self.join(joined)
+
+    @property
+    def depth(self) -> int:
+        """How many layers it has."""
+        return int(self.backbone.config.num_hidden_layers)
+
+    def join(self, layers: Sequence[int]) -> None:
+        """Read these layers, in [1, depth], in place of the last one; a projection, which is of that, is let go."""
+        self.layers, self.projection = tuple(layers), None
+        self.width = len(layers) * int(self.backbone.config.hidden_size)
 
     @classmethod
     def make(cls, *, name: str, max_length: int, **_: object) -> TransformerEncoder:
@@ -126,7 +143,11 @@ class TransformerEncoder(Encoder):
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
         with torch.autocast(words.device.type, torch.bfloat16, enabled=words.device.type == "cuda"):
-            hidden: Tensor = self.backbone(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state.float()
+            found = self.backbone(
+                inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers)
+            )
+        states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
+        hidden = torch.cat(states, 2).float()  # (B, T, H), or (B, T, H) of each layer side by side
         if self.pooling == "cls":
             return hidden[:, 0]  # (B, H)
         return (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, H)
@@ -134,12 +155,14 @@ class TransformerEncoder(Encoder):
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
 
-        The former then encodes as this encoder does, the latter gives the hidden states.
+        The former then encodes as this encoder does, if it does not join layers; the latter gives the hidden states.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
             self.backbone.save_pretrained(folder)
         self.tokenizer.save(folder)
+        if self.layers:
+            write_json(folder / _LAYERS, list(self.layers))
         write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.tokenizer.max_length})
         hidden = int(self.backbone.config.hidden_size)
         modes = {key: mode == self.pooling for mode, key in _POOLING.items()}

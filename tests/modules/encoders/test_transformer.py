@@ -74,6 +74,23 @@ def test_projection_against_a_loop(tiny_bert: Path) -> None:
 
 
 @pytest.mark.usefixtures("overhead")
+def test_joined_layers_against_a_loop(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder, found = TransformerEncoder(tiny_bert, projection=5), {}
+    for layers in ([1], [2], [2, 1]):
+        encoder.join(layers)
+        found[tuple(layers)] = vectors(encoder)
+    close(found[2,], vectors(TransformerEncoder(tiny_bert)))
+    assert not torch.allclose(found[1,], found[2,])
+    joined = found[2, 1]
+    assert (encoder.width, joined.shape, encoder.depth) == (64, (7, 64), 2)
+    for part, alone in zip(joined.split(32, 1), (found[2,], found[1,]), strict=True):
+        close(part / part.norm(dim=1, keepdim=True), alone)
+    encoder.save(tmp_path / "encoder")
+    opened = TransformerEncoder.load(tmp_path / "encoder")
+    assert (opened.layers, opened.width, opened.projection) == ((2, 1), 64, None)
+    close(vectors(opened), joined)
+
+
 def test_padding_and_batch_do_not_matter(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(tiny_bert)
     whole = vectors(encoder)
