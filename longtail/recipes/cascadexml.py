@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from longtail.data.dataset import Dataset
 from longtail.model import Bundle
 from longtail.options import COUNT, option
-from longtail.recipes.papers import CASCADEXML
+from longtail.recipes.papers_of_trees import CASCADEXML
 from longtail.stages.recipe import recipe
-from longtail.stages.shortlists import clusters_of, label_centroids
+from longtail.stages.shortlists import clusters_of
 from longtail.stages.task import read
-from longtail.stages.trees import TreeOptions, centroids_of_words, join_layers_of, levels_above, train_tree, tree_of
+from longtail.stages.trees import (
+    TreeOptions,
+    centroids_of_words,
+    join_layers_of,
+    levels_above,
+    model_of,
+    train_tree,
+    tree_of,
+)
 from longtail.train.run import Run
 
 
@@ -50,6 +58,4 @@ def cascadexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     clusters = [finest >> o.branching * i for i in reversed(range(o.levels))]
     levels = levels_above(text, train, clusters, columns, o)
     train_tree(text, train, levels, o)
-    tree, w = tree_of(levels, o.temperature)
-    z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)
-    return task.model({"encoder": z, "tree": w}, tree=tree)
+    return model_of(task, *tree_of(levels, o.temperature))

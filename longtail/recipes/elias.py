@@ -20,12 +20,21 @@ from longtail.losses.own import inner_products
 from longtail.model import Bundle
 from longtail.modules.links import Links
 from longtail.options import COUNT, NATURAL, POSITIVE, option
-from longtail.recipes.papers import ELIAS
+from longtail.recipes.papers_of_trees import ELIAS
 from longtail.search.tree import Tree
 from longtail.stages.recipe import recipe
-from longtail.stages.shortlists import clusters_of, label_centroids, members_of
+from longtail.stages.shortlists import clusters_of, members_of
 from longtail.stages.task import Text, read
-from longtail.stages.trees import Nodes, TreeOptions, best, centroids_of_words, each_once, levels_above, tree_of
+from longtail.stages.trees import (
+    Nodes,
+    TreeOptions,
+    best,
+    centroids_of_words,
+    each_once,
+    levels_above,
+    model_of,
+    tree_of,
+)
 from longtail.topk import IntArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -63,9 +72,7 @@ def elias(run: Run, dataset: Dataset, o: Options) -> Bundle:
     near = linked(text, train, clusters, with_links(levels, links, o), o.links)
     links = Links(near, o.link_scale).to(run.device)
     train_paths(text, train, levels, links, o, "links", o.epochs)
-    z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)
-    w = tree_of(levels, o.temperature)[1]
-    return task.model({"encoder": z, "tree": w}, tree=with_links(levels, links, o))
+    return model_of(task, with_links(levels, links, o), tree_of(levels, o.temperature)[1])
 
 
 def train_paths(

@@ -29,7 +29,6 @@ from longtail.modules.encoders.named import ENCODERS, hold, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
-from longtail.search.tree import Tree
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.recipe import RunOptions
@@ -236,30 +235,24 @@ class Task:
         return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads), self.held_out)
 
     def _bundle(
-        self, vectors: Mapping[str, FloatArray], heads: TwoHeads | None = None, **more: Linked | Tree | None
+        self, vectors: Mapping[str, FloatArray], heads: TwoHeads | None = None, linked: Linked | None = None
     ) -> Bundle:
         """The model, without a fusion."""
         encoder, device = self.text.encoder, self.text.run.device
-        return Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, **more)
+        return Bundle(self.name, encoder, self.fields, self.dataset.labels, vectors, None, device, heads, linked)
 
     def model(
-        self,
-        vectors: Mapping[str, FloatArray],
-        *,
-        heads: TwoHeads | None = None,
-        linked: Linked | None = None,
-        tree: Tree | None = None,
+        self, vectors: Mapping[str, FloatArray], *, heads: TwoHeads | None = None, linked: Linked | None = None
     ) -> Bundle:
-        """The trained model; where it has several scores and documents were held out, with their fusion.
+        """The trained model; where it has several scores, with their fusion.
 
         Args:
             vectors: of the labels, by score kind.
             heads: a second view of documents, for classifiers.
             linked: what enriches documents with nodes.
-            tree: of clusters above the labels.
         """
-        model = self._bundle(vectors, heads, linked=linked, tree=tree)
-        if len(vectors) == 1 or not len(self.held_out):
+        model = self._bundle(vectors, heads, linked)
+        if len(vectors) == 1:
             return model
         run, train, o = self.text.run, self.dataset.train, self.fusion
         if o.memory and run.plan is not None:

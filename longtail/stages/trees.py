@@ -20,6 +20,7 @@ from longtail.errors import BadInput
 from longtail.losses import is_one_versus_all, loss_named
 from longtail.losses.own import inner_products
 from longtail.metrics.propensity import log_odds
+from longtail.model import Bundle
 from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.named import join_layers
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
@@ -202,6 +203,12 @@ def tree_of(levels: Sequence[Nodes], temperature: float) -> tuple[Tree, FloatArr
         for vectors, level, below in zip(above, levels, levels[1:], strict=False)
     ]
     return Tree(tuple(found), levels[-1].columns.start), w
+
+
+def model_of(task: Task, tree: Tree, w: FloatArray) -> Bundle:
+    """The trained model of a tree and the vectors of its labels (L, W); a text is near the centroids of documents."""
+    z = label_centroids(task.train.targets, task.text.embed(task.text.documents))  # (L, D)
+    return replace(task.model({"encoder": z}), vectors={"encoder": z, "tree": w}, tree=tree)
 
 
 def links(above: IntArray | None, count: int) -> CSR:

@@ -1,4 +1,4 @@
-"""Recipes that search down a tree of labels: what they read, stopped and resumed, dry, served, with labels that change."""
+"""Recipes that search down a tree of labels: what they read, stopped and resumed, dry, served, with other labels."""
 
 from __future__ import annotations
 
