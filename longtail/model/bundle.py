@@ -36,8 +36,8 @@ from longtail.topk import AnyArray, FloatArray, IntArray
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
 CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
-FORMAT = 8  # that is written; with it, a model may have a tree; from 7 on, a memory and probabilities
-_FORMATS = (3, 4, 5, 6, 7, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+FORMAT, OF_TREES = 7, 8  # that are written: one that may have a memory and probabilities, and one with a tree
+_FORMATS = (3, 4, 5, 6, FORMAT, OF_TREES)  # that are read; from 5 on, with what the fusion beside a linker mixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class Bundle(Model):
 
     def _card(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": FORMAT if self.tree is None else OF_TREES,
             "recipe": self.recipe,
             "fields": list(self.fields),
             "labels": len(self.labels),
@@ -315,6 +315,6 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
     card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
     if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[2:]):
-        problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
+        problem = f"expected format {FORMAT}, found {card['format']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
     return card

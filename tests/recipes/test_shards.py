@@ -35,6 +35,8 @@ PLAIN: dict[str, dict[str, Any]] = {  # without random numbers in a step, of whi
     "unidec with nodes": {**MORE["unidec with nodes"], "dropout": 0.0, "attention_dropout": 0.0},
     "dexml": MORE["dexml"],
     "siamesexml": {"classifier_epochs": 0, "batch": 20},
+    "cascadexml": {"branching": 1, "dropout": 0.0},
+    "elias": {"start_epochs": 1, "dropout": 0.0},
 }
 
 
