@@ -50,7 +50,7 @@ def cascadexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         return [max(1, own[0] - 1), *own]
 
     joined = join_layers_of(text, layers, "all levels read one vector, as the encoder has no layers")
-    width = text.encoder.width // joined
+    width = text.encoder.width // max(1, joined)
     columns = [slice(width * i, width * (i + 1)) for i in range(1, joined)] or (o.levels + 1) * [slice(0, width)]
     columns[0] = slice(0, columns[0].stop)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from longtail.data.dataset import Dataset
@@ -42,7 +43,10 @@ def lightxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task = read(run, dataset, o)
     train, text = task.train, task.text
 
-    join_layers_of(text, lambda depth: range(max(1, depth - o.layers + 1), depth + 1), "one vector a text: no layers")
+    def layers(depth: int) -> Sequence[int]:
+        return range(max(1, depth - o.layers + 1), depth + 1)
+
+    join_layers_of(text, layers, "clusters and labels read one vector, as the encoder has no layers to join")
     clusters = clusters_of(run, centroids_of_words(run, task, o), o.cluster_size)  # (L,)
     levels = levels_above(text, train, [clusters], 2 * [slice(0, text.encoder.width)], o)
     train_tree(text, train, levels, o)

@@ -226,10 +226,10 @@ def join_layers_of(text: Text, layers: Callable[[int], Sequence[int]], otherwise
         otherwise: what is said of an encoder that has none to choose from.
 
     Returns:
-        How many were joined; 1 for such an encoder.
+        How many were joined; 0 for such an encoder.
     """
     joined = join_layers(text.encoder, layers)
-    if joined == 1 and text.run.plan is None:
+    if not joined and text.run.plan is None:
         text.run.log.say(otherwise)
     return joined
 

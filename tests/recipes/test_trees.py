@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from longtail import Dataset, LongtailError, load, recipes
 from longtail.model import Bundle, LabelSet
+from longtail.model.explanation import explain
 from longtail.model.label_set import NewLabel
 from longtail.recipes.elias import best_paths
 from longtail.serve.app import application
@@ -96,6 +97,22 @@ def test_it_is_opened_and_served_as_it_was_trained(recipe: str, data: Dataset, t
     for row, predicted in zip(answer["results"], expected, strict=True):
         assert [label["id"] for label in row["labels"]] == [label.id for label in predicted]
         np.testing.assert_allclose([one["score"] for one in row["labels"]], [one.score for one in predicted], atol=1e-6)
+
+
+@every_tree
+def test_what_words_are_worth_is_known_of_labels_that_a_search_does_not_reach(
+    recipe: str, data: Dataset, trained: dict[str, Any]
+) -> None:
+    model = trained[recipe][1]
+    assert data.test is not None
+    text = data.test.documents.fields["title"][0]
+    top = model.predict([text], k=60)[0]
+    missed = np.setdiff1d(np.arange(60), [label.id for label in top])
+    rows = np.append([label.id for label in top], missed)
+    explained = explain(model, {"title": text}, rows)
+    expected = [label.score for label in top] + [0.0] * len(missed)
+    np.testing.assert_allclose([one.scores["tree"] for one in explained], expected, atol=1e-6)
+    assert all(np.isfinite([lost for _, lost in one.words]).all() for one in explained)
 
 
 @every_tree

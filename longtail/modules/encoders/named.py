@@ -93,10 +93,10 @@ def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int
     """Let a transformer join some of its layers, which are chosen by how many it has.
 
     Returns:
-        How many were joined; 1 for an encoder that has no layers to choose from.
+        How many were joined; 0 for an encoder that has no layers to choose from.
     """
     if not isinstance(encoder, TransformerEncoder):
-        return 1
+        return 0
     encoder.join(layers(encoder.depth))
     return len(encoder.layers)
 
