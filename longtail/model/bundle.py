@@ -106,7 +106,7 @@ class Bundle(Model):
             scorers += [*classifiers, classifier]
             if self.heads is not None:
                 scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
-            elif self.linked is not None:
+            elif self.linked is not None and self.linked.width_of(z.shape[1]) == z.shape[1]:
                 scorers.append(product("product", classifier, z))
         return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
 
@@ -129,7 +129,8 @@ class Bundle(Model):
     @property
     def width(self) -> int:
         """The width of a document's vector, before the 1 that `encode` puts at its end."""
-        return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
+        own = (self.heads or self.encoder).width
+        return own if self.linked is None else own + self.linked.width_of(own)
 
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
         """The float32 vectors of n texts, (n, width + 1): what scorers read, one after the other, and a 1.
@@ -141,7 +142,8 @@ class Bundle(Model):
         x = self._embed(texts)
         if self.linked is not None:
             found = self.linked.find(texts, x, self.encoder) if links is None else links
-            x = np.concatenate([x, self.linked.enrich(texts, x, found, self._embed)], axis=1)
+            enriched = self.linked.enrich(texts, x, found, self._embed)
+            x = np.concatenate([self.linked.alone(x), enriched], axis=1)
         return with_one(x)
 
     def _embed(self, texts: Texts) -> FloatArray:
@@ -151,7 +153,8 @@ class Bundle(Model):
     def of_labels(self, texts: Texts) -> FloatArray:
         """The vectors of m texts as those of labels, (m, D) float32 of unit length."""
         encoder = self.encoder if self.heads is None else self.heads.text
-        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+        z = embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+        return z if self.linked is None else self.linked.alone(z)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
         """The same model over m labels that it was not trained with.
@@ -172,7 +175,8 @@ class Bundle(Model):
             rows["memory"] = memory_of(self, seen, owners, len(labels))
             for kind in self.vectors.keys() - {"encoder"}:
                 some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
-                rows[kind] = classifiers_of_new_labels(z, self.queries(seen, kind), owners, some)
+                start = np.tile(z, some.shape[1] // z.shape[1])  # of each hop, where there are some
+                rows[kind] = classifiers_of_new_labels(start, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def per_label(self) -> dict[str, PerLabel]:
@@ -259,8 +263,9 @@ class Bundle(Model):
             linked = Linked(linker, card["links"], enrichment, known and Chances(**known))
         width = encoder.width if heads is None else heads.text.width
         for name, array in vectors.items():
-            if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
-                problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
+            wide = linked.width_of(width) if linked is not None and name == "classifier" else width
+            if len(array) != len(labels) or array.shape[1] - wide not in (0, 1):
+                problem = f"expected {name} vectors ({len(labels)}, {wide}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))

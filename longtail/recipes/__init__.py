@@ -11,10 +11,14 @@ from longtail.recipes.dexa import dexa
 from longtail.recipes.dexml import dexml
 from longtail.recipes.dpr import dpr
 from longtail.recipes.eclare import eclare
+from longtail.recipes.galaxc import galaxc
+from longtail.recipes.graphformers import graphformers
+from longtail.recipes.graphsage import graphsage
 from longtail.recipes.inceptionxml import inceptionxml
 from longtail.recipes.inceptionxml_lf import inceptionxml_lf
 from longtail.recipes.ngame import ngame
 from longtail.recipes.oak import oak
+from longtail.recipes.pina import pina
 from longtail.recipes.ramen import ramen
 from longtail.recipes.renee import renee
 from longtail.recipes.siamesexml import siamesexml
@@ -26,6 +30,10 @@ RECIPES: dict[str, Callable[..., Bundle]] = {
     "depsl": depsl,
     "ramen": ramen,
     "oak": oak,
+    "graphsage": graphsage,
+    "graphformers": graphformers,
+    "pina": pina,
+    "galaxc": galaxc,
     "ngame": ngame,
     "dexa": dexa,
     "ance": ance,
@@ -54,10 +62,14 @@ __all__ = [
     "dexml",
     "dpr",
     "eclare",
+    "galaxc",
+    "graphformers",
+    "graphsage",
     "inceptionxml",
     "inceptionxml_lf",
     "ngame",
     "oak",
+    "pina",
     "ramen",
     "renee",
     "siamesexml",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from longtail.recipes.graph_papers import GALAXC, GRAPHFORMERS, GRAPHSAGE, PINA
 from longtail.stages.preset import Preset, Settings, settings
 
 _DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
@@ -281,6 +282,10 @@ PAPERS: Mapping[str, Preset] = {
     "depsl": DEPSL,
     "ramen": RAMEN,
     "oak": OAK,
+    "graphsage": GRAPHSAGE,
+    "graphformers": GRAPHFORMERS,
+    "pina": PINA,
+    "galaxc": GALAXC,
     "ngame": NGAME,
     "dexa": DEXA,
     "ance": ANCE,

@@ -55,13 +55,9 @@ class TextOptions(RunOptions):
     )
     fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
     width: int = option(
-        256,
-        "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own",
-        within=COUNT,
+        256, "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own", within=COUNT
     )
-    max_length: int = option(
-        32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
-    )
+    max_length: int = option(32, "tokens of a text that a transformer reads, or words of a convolution", within=COUNT)
     texts_at_once: int | None = option(
         None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
@@ -77,9 +73,7 @@ class TextOptions(RunOptions):
         "none, or a language model, as minilm, whose vectors of words are added to the start of a bag encoder; a name "
         "or folder, as of an encoder; see docs/guides/encoders.md",
     )
-    knowledge_weight: float = option(
-        2.0, "of these vectors, beside random ones that are as long on average", within=POSITIVE
-    )
+    knowledge_weight: float = option(2.0, "of these vectors, beside random ones as long on average", within=POSITIVE)
     augment: str = option(
         "none",
         "none, or a transform that adds training rows, with its options as in gandalf:threshold=0.2; see "
@@ -222,17 +216,22 @@ class Task:
         return self.rows.train
 
     def score(
-        self, vectors: Callable[[], Mapping[str, FloatArray]], *, heads: TwoHeads | None = None
+        self,
+        vectors: Callable[[], Mapping[str, FloatArray]],
+        *,
+        heads: TwoHeads | None = None,
+        linked: Callable[[], Linked | None] = lambda: None,
     ) -> Callable[[], float] | None:
         """How good the model would be now, by `held_out_score`, at any time; None where no documents are held out.
 
         Args:
             vectors: of the labels, by score kind, as they are when it is asked.
             heads: a second view of documents, for classifiers.
+            linked: what enriches documents with nodes, as it is when it is asked.
         """
         if not len(self.held_out):
             return None
-        return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads), self.held_out)
+        return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads, linked()), self.held_out)
 
     def _bundle(
         self, vectors: Mapping[str, FloatArray], heads: TwoHeads | None = None, linked: Linked | None = None
