@@ -30,6 +30,7 @@ from longtail.stages.held_out import FEWEST
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
+from longtail.stages.teacher import taught
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -111,12 +112,12 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     text = replace(text, encoder=heads.text)
     learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
     temperature = {"temperature": learned} if o.learned_temperature else {}
-    losses = _losses(o)
+    losses = _losses(o, learned)
     one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
     bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
     weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
-    known = enriched.enriched(text, o)
+    known, teacher_terms = enriched.enriched(text, o), taught(run, task, o)
     graphs = graph_terms(replace(task, text=text), o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     pool = pool_of(train.targets, mined, o)
@@ -135,14 +136,15 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
         def scores(x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
             u = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1)  # (B, D), or (B, D + 1)
-            return learned(x @ z.T), learned(u @ w.T)  # (B, P), (B, P)
+            return x @ z.T, u @ w.T  # (B, P), (B, P)
 
         by_text, by_weight = scores(e, v)
         terms = {name: o.enriched_weight * term for name, term in losses(by_text, by_weight, b.targets, b.mask).items()}
         if linked is not None and o.plain_weight:
             plain, weight = losses(*scores(x, u), b.targets, b.mask & linked[:, None]), linked.float().mean()
             terms |= {f"plain {name}": o.plain_weight * weight * term for name, term in plain.items()}
-        return terms | graphs.terms(b, by_text, x, z, anchors)
+        terms |= teacher_terms(b, encoder=by_text, classifier=by_weight)
+        return terms | graphs.terms(b, learned(by_text), x, z, anchors)
 
     def before_epoch(epoch: int) -> None:
         if epoch == 0:
@@ -174,14 +176,20 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     return task.model(trained, heads=heads, linked=enriched.linked(known))
 
 
-def _losses(o: Options) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
-    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask."""
+def _losses(o: Options, learned: nn.Module) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
+    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask.
+
+    Args:
+        o: the losses, and how they are mixed.
+        learned: divides the scores by a temperature that is learned, or leaves them.
+    """
     temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
     encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
     label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
     binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
 
     def terms(by_text: Tensor, by_weight: Tensor, targets: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        by_text, by_weight = learned(by_text), learned(by_weight)
         both = {
             "encoder": o.mix * encoder_loss(by_text, targets, mask),
             "classifier": (1 - o.mix) * label_loss(by_weight, targets, mask),

@@ -10,11 +10,12 @@ from longtail.data.sparse import CSR
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.refresh import RefreshOptions
 from longtail.stages.task import EncoderOptions
+from longtail.stages.teacher import TeacherOptions
 from longtail.train.course import SCHEDULES
 
 
 @dataclass(frozen=True, kw_only=True)
-class PickOptions(RefreshOptions, EncoderOptions):
+class PickOptions(RefreshOptions, EncoderOptions, TeacherOptions):
     """Pick some labels."""
 
     positives: int | None = option(

@@ -56,6 +56,12 @@ def keep_before_refit(run: Run, model: AnyModel) -> None:
         model.save(run.folder / _BEFORE)
 
 
+def place_before_refit(folder: Path) -> Path:
+    """Where `keep_before_refit` keeps a model in a run folder; nothing is there of a run without ``refit``."""
+    return folder / _BEFORE
+
+
 def before_refit(folder: Path, device: torch.device) -> Model | None:
     """The model that `keep_before_refit` kept in a run folder; None where there is none."""
-    return open_model(folder / _BEFORE, device=device) if (folder / _BEFORE).is_dir() else None
+    place = place_before_refit(folder)
+    return open_model(place, device=device) if place.is_dir() else None

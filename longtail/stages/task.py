@@ -55,9 +55,7 @@ class TextOptions(RunOptions):
     )
     fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
     width: int = option(
-        256,
-        "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own",
-        within=COUNT,
+        256, "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own", within=COUNT
     )
     max_length: int = option(
         32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
@@ -89,6 +87,7 @@ class TextOptions(RunOptions):
 
     def check(self, dataset: Dataset) -> None:
         """Refuse knowledge without a place for it, and a run that has seen what a fusion is to be learned on."""
+        super().check(dataset)
         must_take_knowledge(self.knowledge, self.encoder, self.start)
         for run in (self.start and Path(self.start), run_read_by(self.augment)):
             if run and isinstance(self, FusionOptions):
