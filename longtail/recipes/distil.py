@@ -24,8 +24,8 @@ def distil(
 ) -> Bundle:
     """Train a student of a trained run; ``longtail distil`` is this.
 
-    The student is a run like any other. It holds out the documents that the teacher held out, and reads the same fields
-    of a text.
+    The student is a run like any other. It holds out the documents that the teacher held out, reads the same fields of
+    a text, and asks the teacher about the texts of labels, too, unless another ``augment`` is given.
 
     Examples:
         >>> longtail.distil("runs/minilm", dataset, into="bag", out="runs/student")  # doctest: +SKIP
@@ -64,5 +64,6 @@ def student(teacher: str | Path, into: str) -> tuple[str, Mapping[str, Any]]:
         "validation": arguments.get("validation", 0.0),
         "seed": arguments["seed"],
         "teacher": str(folder),
+        "augment": "unlabelled",
     }
     return recipe, {name: value for name, value in options.items() if name in known}

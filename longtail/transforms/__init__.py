@@ -33,7 +33,7 @@ TRANSFORMS: dict[str, TransformKind] = {
     "propagation": TransformKind(
         with_propagated_labels, "every label that shares a graph's node with a document is its own"
     ),
-    "unlabelled": TransformKind(unlabelled, "texts of a file as rows without labels, which a teacher is asked about"),
+    "unlabelled": TransformKind(unlabelled, "texts of labels and of a file as rows without labels, for a teacher"),
 }
 """Every transform that a recipe can be given as ``augment``; one row each."""
 

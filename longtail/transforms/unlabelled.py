@@ -11,30 +11,29 @@ from longtail.data.io.records import read_lines
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
-from longtail.errors import BadInput
 
 
 def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None = None) -> Dataset:
-    """Texts of a file as training rows without labels.
+    """The texts of labels, and those of a file, as training rows without labels.
 
     Losses that are defined by true pairs leave them out; a teacher (`longtail.stages.teacher`) says what it thinks of
-    them.
+    them, which were no documents when it was trained.
 
     Args:
-        dataset: N training documents.
+        dataset: N training documents and L labels.
         seed: of which texts are taken.
-        texts: the file, a title a line.
-        most: how many of them are taken, at random; all if left out.
+        texts: a file of further texts, a title a line.
+        most: how many of all these are taken, at random; all if left out.
 
     Raises:
         BadInput: there is no such file.
     """
-    if not texts:
-        problem = "expected a file with a text a line, found none"
-        raise BadInput("augment unlabelled:texts", problem, remedy="write --augment unlabelled:texts=FILE")
-    lines = read_lines(Path(texts))
-    if most is not None and most < len(lines):
-        lines = lines.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 10]).permutation(len(lines))[:most]))
-    labels = len(dataset.labels)
-    rows = Texts(Strings.of([""] * len(lines)), {"title": lines})
-    return dataset.with_rows(Split(rows, csr_of_lists([[]] * len(lines), labels)))
+    known = dataset.train.documents.fields
+    columns = {name: column for name, column in dataset.labels.fields.items() if name in known}
+    rows = Texts(Strings.of([""] * len(dataset.labels)), columns)
+    if texts:
+        lines = read_lines(Path(texts))
+        rows = rows.followed_by(Texts(Strings.of([""] * len(lines)), {"title": lines}))
+    if most is not None and most < len(rows):
+        rows = rows.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 10]).permutation(len(rows))[:most]))
+    return dataset.with_rows(Split(rows, csr_of_lists([[]] * len(rows), len(dataset.labels))))

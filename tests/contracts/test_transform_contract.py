@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -47,11 +46,8 @@ def teacher(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def asked(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def asked(name: str, request: pytest.FixtureRequest) -> str:
     """A transform with the options that it has to be given."""
-    if name == "unlabelled":
-        (tmp_path / "texts.txt").write_text("a red quince\nan old pear\n", encoding="utf-8")
-        return f"unlabelled:texts={tmp_path / 'texts.txt'}"
     return f"lever:run={request.getfixturevalue('teacher')}" if name == "lever" else name
 
 

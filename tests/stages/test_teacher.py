@@ -20,6 +20,7 @@ from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
+from longtail.transforms import augmented
 
 SMALL = {"width": 16, "batch": 64, "warmup": 5, "device": "cpu", "memory": False, "random_negatives": 64}
 KNOWN = 600
@@ -120,6 +121,7 @@ def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, 
     model = longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=1, refit=True, **SMALL)
     settings = settings_of(tmp_path / "student")
     asked = {name: settings["arguments"][name] for name in ("teacher", "validation", "seed", "encoder", "fields")}
+    assert settings["arguments"]["augment"] == "unlabelled"
     teacher = str((tmp_path / "both").resolve())
     assert asked == {"teacher": teacher, "validation": 0.3, "seed": 2, "encoder": "bag", "fields": ["title"]}
     assert settings["recipe"] == "unidec"
@@ -142,5 +144,15 @@ def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path
     refused("expected a run that has not seen the held-out documents", teacher=str(seen), validation=0.3)
     unidec(data, out=tmp_path / "held", **SMALL, epochs=1, validation=0.3, refit=False)
     refused("expected a run that held out the same documents", teacher=str(tmp_path / "held"), validation=0.2)
-    with pytest.raises(BadInput, match="expected a file with a text a line"):
-        unidec(data, **SMALL, augment="unlabelled")
+    with pytest.raises(BadInput, match="nowhere"):
+        unidec(data, **SMALL, augment=f"unlabelled:texts={tmp_path / 'nowhere'}")
+
+
+def test_rows_without_labels_are_the_texts_of_labels_and_the_lines_of_a_file(data: Dataset, texts: Path) -> None:
+    titles = [*data.train.documents.fields["title"], *data.labels.fields["title"], *texts.read_text().splitlines()]
+    found = augmented(data, f"unlabelled:texts={texts}", seed=0).train
+    assert list(found.documents.fields["title"]) == titles
+    assert found.targets[len(data.train) :].nnz == 0
+    some = augmented(data, "unlabelled:most=7", seed=0).train
+    assert len(some) == len(data.train) + 7
+    assert set(list(some.documents.fields["title"])[-7:]) <= set(data.labels.fields["title"])
