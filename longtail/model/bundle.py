@@ -29,6 +29,7 @@ from longtail.modules.linker import Chances, Linked, with_one
 from longtail.modules.storage import Modules
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
+from longtail.search.narrow import Narrowing
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
@@ -36,6 +37,7 @@ CARD = "bundle.json"  # what a saved model says of itself, with the hashes of it
 CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
 FORMAT = 7  # that is written; with it, a model may remember documents, and have learned probabilities
+_NARROW = ("narrow-queries", "narrow-labels")  # arrays of a model that has a narrowing
 _FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
 
 
@@ -59,6 +61,7 @@ class Bundle(Model):
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
         calibrations: by score kind, how probable a score is.
+        narrow: what makes the vectors of the kinds ``fused`` and ``memory`` narrower, if they are.
         scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
         mixed: the scorer of a document's own text, and those of the classifiers.
     """
@@ -75,6 +78,7 @@ class Bundle(Model):
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     memory: Memory | None = None
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    narrow: Narrowing | None = None
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -108,7 +112,7 @@ class Bundle(Model):
                 scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
             elif self.linked is not None:
                 scorers.append(product("product", classifier, z))
-        return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
+        return tuple(mixed), (*scorers, *fused_scorers(self, mixed, self.narrow))
 
     @property
     def key_columns(self) -> slice:
@@ -193,7 +197,11 @@ class Bundle(Model):
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
         """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""
-        return replace(self, fusion=fusion, memory=memory, calibrations={})
+        return replace(self, fusion=fusion, memory=memory, calibrations={}, narrow=None)
+
+    def narrowed(self, narrow: Narrowing) -> Bundle:
+        """The same model with narrower vectors of the kinds ``fused`` and ``memory``."""
+        return replace(self, narrow=narrow)
 
     def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Bundle:
         """The same model with probabilities."""
@@ -209,6 +217,8 @@ class Bundle(Model):
         arrays: dict[str, AnyArray] = dict(self.vectors)
         if self.fusion is not None:
             arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
+        if self.narrow is not None:
+            arrays |= dict(zip(_NARROW, self.narrow, strict=True))
         if not np.array_equal(self.ids, np.arange(len(self.ids))):
             arrays["ids"] = self.ids
         with new_folder(folder) as path:
@@ -265,7 +275,8 @@ class Bundle(Model):
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
         memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])
-        more = linked, ids, memory, load_calibrations(folder)
+        narrow = Narrowing(*(np.array(arrays[name]) for name in _NARROW)) if _NARROW[0] in arrays else None
+        more = linked, ids, memory, load_calibrations(folder), narrow
         return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, *more)
 
 

@@ -94,7 +94,7 @@ class Snapshot(Model):
         if memory is not None:
             corrected = self.corrections.remembered(self, memory.parts[0].memory, self.find)
             memory = replace(memory, parts=[*self._parts(scorer.name), *corrected], labels=len(self))
-        return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows, memory)
+        return replace(scorer, index=joined, rows=scorer.rows and joined.rows, memory=memory)
 
     def _parts(self, kind: str) -> Iterator[Part]:
         """What each segment remembers, with the rows of its labels here."""

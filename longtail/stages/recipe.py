@@ -22,7 +22,7 @@ from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
-from longtail.stages.refit import Learned, keep_before_refit
+from longtail.stages.refit import Learned, both_as_one, keep_before_refit
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -269,7 +269,7 @@ def _said(settings: Mapping[str, Any]) -> str:
 
 
 def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
-    """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
+    """What a page makes; where its options say so, beside one of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
     different = o.for_refit()
     if not different or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
@@ -277,10 +277,9 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
     if run.plan is None:
         keep_before_refit(run, model)
         run.log.say("once more, on all documents")
+    again = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
     learned = Learned.by(model)
-    del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
-    return model if learned.fusion is None else learned.given_to(model, dataset.train)
+    return again if learned.fusion is None else both_as_one(model, again, learned, dataset.train)
 
 
 def _finished(run: Run) -> Bundle | None:

@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from longtail.data.split import Split
 from longtail.files import remove_folder
 from longtail.metrics.propensity import label_frequency
-from longtail.model import Model, open_model
+from longtail.model import Bundle, Model, open_model
 from longtail.model.calibration import Calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
+from longtail.model.side_by_side import side_by_side
 from longtail.search.fusion import Fusion
+from longtail.search.narrow import narrowing
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
+_ASKED = 100_000  # documents, and labels, that say what a narrower score is to keep, at most
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
@@ -42,11 +46,33 @@ class Learned(NamedTuple):
         return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
 
     def given_to(self, model: AnyModel, train: Split) -> AnyModel:
-        """A model that was trained on all documents, ranking by these weights."""
+        """A model that has seen all documents, ranking by these weights."""
         assert self.fusion is not None
         fusion = Fusion(self.fusion, label_frequency(train.targets))
         memory = None if self.memory is None else remember(model, train.documents, train.targets, self.memory)
         return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
+
+
+def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -> Bundle:
+    """The model that was trained without held-out documents and the one that was trained on all, ranking together.
+
+    Bags of words are put side by side (`longtail.model.side_by_side`), and their fused score is then narrowed
+    (`longtail.search.narrow`), mostly to about as many numbers as that of one alone; of other encoders, the model that
+    was trained on all stays. Either ranks by what the first has learned.
+
+    Args:
+        before: the first model.
+        again: the second.
+        learned: by the first, on the held-out documents.
+        train: all documents.
+    """
+    both = side_by_side(before, again)
+    if both is None:
+        return learned.given_to(again, train)
+    model, some = learned.given_to(both, train), np.arange(len(train))[:: len(train) // _ASKED + 1]
+    asked = model.encode(train.documents.take(some))
+    rows = np.arange(len(model.labels))[:: len(model.labels) // _ASKED + 1]
+    return model.narrowed(narrowing(model.queries(asked, "fused"), model.table("fused", rows)))
 
 
 def keep_before_refit(run: Run, model: AnyModel) -> None:
