@@ -61,7 +61,7 @@ class Bundle(Model):
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
         calibrations: by score kind, how probable a score is.
-        narrow: what makes the vectors of the kinds ``fused`` and ``memory`` narrower, if they are.
+        narrow: by which the kinds ``fused`` and ``memory`` look for labels, if there is one.
         scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
         mixed: the scorer of a document's own text, and those of the classifiers.
     """
@@ -200,7 +200,7 @@ class Bundle(Model):
         return replace(self, fusion=fusion, memory=memory, calibrations={}, narrow=None)
 
     def narrowed(self, narrow: Narrowing) -> Bundle:
-        """The same model with narrower vectors of the kinds ``fused`` and ``memory``."""
+        """The same model, looking for labels of the kinds ``fused`` and ``memory`` by fewer numbers."""
         return replace(self, narrow=narrow)
 
     def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Bundle:

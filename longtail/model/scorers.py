@@ -15,7 +15,7 @@ from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
 from longtail.search.memory import SHORTLIST, Remembering
-from longtail.search.narrow import Narrowing
+from longtail.search.narrow import Narrowed, Narrowing
 from longtail.search.product import Product
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
@@ -37,7 +37,6 @@ class Scorer:
         rows: reads rows of its (L, W) table, if the score is an inner product of the columns and a label's row; such
             scores can be mixed by a fusion, and searched by an approximate index. None if it is another score.
         memory: what is added to the inner product of the labels that it ranks first, if there is something.
-        basis: (columns, W) float32, what the columns are multiplied by, where the table is narrower than they are.
     """
 
     name: str
@@ -45,7 +44,6 @@ class Scorer:
     index: Index
     rows: Rows | None = None
     memory: Remembering | None = None
-    basis: FloatArray | None = None
 
     def table(self, ids: IntArray | slice = ALL) -> FloatArray:
         """Its (L, W) table, or some rows of it.
@@ -59,9 +57,8 @@ class Scorer:
         return self.rows(ids)
 
     def queries(self, vectors: FloatArray) -> FloatArray:
-        """The (n, W) columns that it reads of n encoded texts, or what it makes of them."""
-        columns = vectors[:, self.columns]
-        return columns if self.basis is None else columns @ self.basis
+        """The (n, W) columns that it reads of n encoded texts."""
+        return vectors[:, self.columns]
 
     def among(self, rows: IntArray, device: torch.device) -> Scorer:
         """The scorer of the labels in some rows alone, in their order, which are scored as they are among all.
@@ -70,7 +67,7 @@ class Scorer:
             BadInput: the score is no inner product.
         """
         some = inner_product(self.name, self.columns, lambda ids: self.table(rows[ids]), device)
-        return replace(some, memory=self.memory and self.memory.among(rows), basis=self.basis)
+        return replace(some, memory=self.memory and self.memory.among(rows))
 
     def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
@@ -162,16 +159,17 @@ def fused(
         mixed: what it mixes, inner products all of them.
         width: of an encoded text, before its last number, which is 1.
         device: where the search runs.
-        narrow: what makes its vectors narrower, if they are to be.
+        narrow: by which labels are looked for, if there is one.
     """
 
     def rows(ids: IntArray | slice) -> FloatArray:
         parts = [(scorer.table(ids), scorer.columns) for scorer in mixed]
-        table = Fusion(fusion.weights, fusion.frequency[ids]).table(parts, width)
-        return table if narrow is None else table @ narrow.labels
+        return Fusion(fusion.weights, fusion.frequency[ids]).table(parts, width)
 
-    found = inner_product("fused", slice(0, width + 1), rows, device)
-    return found if narrow is None else replace(found, basis=narrow.queries)
+    columns = slice(0, width + 1)
+    if narrow is not None:
+        return Scorer("fused", columns, Narrowed(rows, narrow, device), rows)
+    return inner_product("fused", columns, rows, device)
 
 
 def remembered(linear: Scorer, memory: Remembering) -> Scorer:

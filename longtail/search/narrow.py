@@ -1,14 +1,20 @@
-"""Inner products of fewer numbers: what a search reads of each label, where vectors are wider than they need be."""
+"""Search by inner products of fewer numbers, where vectors are wider than they need be to find what ranks first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
-from longtail.topk import Float64Array, FloatArray
+from longtail.data.sparse import CSR
+from longtail.search.exact import Exact
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
-KEPT = 0.997  # of the mean square of scores
+KEPT = 0.99  # of the mean square of scores
+_LOOKED = 100  # labels that are ranked again, at least
+_BLOCK, _ROWS = 64, 2**17  # queries, and labels, that are worked on at a time
 _LEAST = 1e-9  # of a direction that no query has
 
 
@@ -46,6 +52,43 @@ def narrowing(queries: FloatArray, table: FloatArray, kept: float = KEPT) -> Nar
     shares = np.cumsum(squares[::-1]) / squares.sum()  # (W,)
     chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, kept)) + 1]  # (W, K)
     return Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
+
+
+class Narrowed:
+    """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
+
+    Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
+    ranked, 100 at least. It reads as much of a table as the narrowing has numbers.
+
+    Args:
+        rows: reads the (L, W + 1) table.
+        narrow: what to look by.
+        device: where the look runs.
+    """
+
+    def __init__(self, rows: Callable[[IntArray | slice], FloatArray], narrow: Narrowing, device: torch.device) -> None:
+        self._rows, self._narrow, self._device = rows, narrow, device
+        self._made: Exact | None = None
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, W + 1) queries, without those of the (Q, L) pairs to exclude."""
+        look = self._look().search(queries @ self._narrow.queries, max(2 * k, _LOOKED), exclude=exclude)
+        scores = np.full(look.ids.shape, -np.inf, np.float32)
+        for at in range(0, len(queries), _BLOCK):
+            ids = look.ids[at : at + _BLOCK]
+            some, places = np.unique(ids[ids >= 0], return_inverse=True)
+            pairs = np.einsum("ij,ij->i", queries[at + (ids >= 0).nonzero()[0]], self._rows(some)[places])
+            scores[at : at + _BLOCK][ids >= 0] = pairs
+        return rank(look.ids, scores, k)
+
+    def _look(self) -> Exact:
+        if self._made is None:
+            parts, start = [], 0
+            while not parts or len(parts[-1]) == _ROWS:
+                parts.append(self._rows(slice(start, start + _ROWS)) @ self._narrow.labels)
+                start += _ROWS
+            self._made = Exact(np.concatenate(parts), device=self._device)
+        return self._made
 
 
 def _beside_one(of: Float64Array) -> FloatArray:

@@ -22,7 +22,7 @@ from longtail.search.narrow import narrowing
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
-_ASKED = 100_000  # documents, and labels, that say what a narrower score is to keep, at most
+_ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
@@ -56,9 +56,9 @@ class Learned(NamedTuple):
 def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -> Bundle:
     """The model that was trained without held-out documents and the one that was trained on all, ranking together.
 
-    Bags of words are put side by side (`longtail.model.side_by_side`), and their fused score is then narrowed
-    (`longtail.search.narrow`), mostly to about as many numbers as that of one alone; of other encoders, the model that
-    was trained on all stays. Either ranks by what the first has learned.
+    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers as
+    will do (`longtail.search.narrow`), so that to ask both costs what one costs; of other encoders, the model that was
+    trained on all stays. Either ranks by what the first has learned.
 
     Args:
         before: the first model.

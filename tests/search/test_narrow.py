@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
-from longtail.search.narrow import narrowing
+from longtail.data.sparse import csr
+from longtail.search.exact import Exact
+from longtail.search.narrow import Narrowed, narrowing
 
 
 def with_last(vectors, last):
@@ -55,3 +58,20 @@ def test_what_no_query_has_costs_nothing_and_constants_stay(drawn):
     assert narrow.queries.shape[1] - 1 <= 5
     np.testing.assert_allclose((table @ narrow.labels)[:, -1], table[:, -1])
     np.testing.assert_array_equal((queries @ narrow.queries)[:, -1], 1)
+
+
+def test_what_is_found_by_few_numbers_is_ranked_by_all(drawn, monkeypatch):
+    queries, table = drawn
+    exact, exclude = Exact(table).search(queries, 5), csr(np.array([0]), np.array([7]), (400, 300))
+    for looked, share in ((100, 1.0), (10, 0.9)):
+        monkeypatch.setattr("longtail.search.narrow._LOOKED", looked)
+        monkeypatch.setattr("longtail.search.narrow._ROWS", 128)
+        index = Narrowed(lambda ids: table[ids], narrowing(queries, table, 0.99), torch.device("cpu"))
+        found = index.search(queries, 5)
+        same = found.ids == exact.ids
+        assert same.mean() >= share - 0.02
+        np.testing.assert_allclose(found.scores[same], exact.scores[same], atol=1e-4)
+        assert 7 not in index.search(queries, 300, exclude=exclude).ids[0]
+    whole = index.search(queries[:1], 400)  # more than there are: padded, as any index does
+    assert (whole.ids[0, :300] == Exact(table).search(queries[:1], 300).ids[0]).all()
+    assert (whole.ids[0, 300:] == -1).all()
