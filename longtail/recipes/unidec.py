@@ -35,6 +35,8 @@ from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
+_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
+_DEAR = {"budget", "encoder", "enrich"}
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
@@ -71,16 +73,17 @@ class Options(PickOptions, EnrichOptions, GraphOptions):
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Few documents: twice the passes, and more of them held out, which a second run has back."""
-        settings = super().for_size(documents, given)
+        """A second run, if not on very many documents; of few, twice the passes, and more of them held out."""
+        settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
         if documents >= _MANY:
-            return settings
+            cheap = twice and documents < _VERY_MANY and _DEAR.isdisjoint(given)
+            return {**settings, "refit": True} if cheap else settings
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
         if "batch" in settings:
             settings["batch"] = min(cls.batch, 2 * settings["batch"])
         if share * documents >= FEWEST:
-            settings |= {"validation": share, "refit": given.get("epochs") != "auto"}
+            settings |= {"validation": share, "refit": twice}
         return settings
 
     def check(self, dataset: Dataset) -> None:

@@ -12,8 +12,8 @@ from longtail.data.sparse import CSR
 from longtail.search.exact import Exact
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
-KEPT = 0.99  # of the mean square of scores
-_LOOKED = 100  # labels that are ranked again, at least
+KEPT = 0.98  # of the mean square of scores
+_LOOKED = 20  # labels that are ranked again, at least
 _BLOCK, _ROWS = 64, 2**17  # queries, and labels, that are worked on at a time
 _LEAST = 1e-9  # of a direction that no query has
 
@@ -49,7 +49,7 @@ def narrowing(queries: FloatArray, table: FloatArray, kept: float = KEPT) -> Nar
     lengths = np.sqrt(np.maximum(moments, _LEAST))  # (W,)
     root = (axes * lengths) @ axes.T  # (W, W)
     squares, directions = np.linalg.eigh(root @ (w.T @ w) @ root)
-    shares = np.cumsum(squares[::-1]) / squares.sum()  # (W,)
+    shares = np.cumsum(squares[::-1]) / max(squares.sum(), _LEAST)  # (W,)
     chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, kept)) + 1]  # (W, K)
     return Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
 
@@ -58,7 +58,7 @@ class Narrowed:
     """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
 
     Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
-    ranked, 100 at least. It reads as much of a table as the narrowing has numbers.
+    ranked, 20 at least. It reads as much of a table as the narrowing has numbers.
 
     Args:
         rows: reads the (L, W + 1) table.

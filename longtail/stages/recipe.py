@@ -118,8 +118,8 @@ def recipe(
             usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
             chosen = {name: value for name, value in (preset or usual).items() if name not in given}
             o: Given = parsed(options, page.__name__, {**chosen, **given})
-            few = f"{len(dataset.train):,} training documents are few"
-            why = few if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
+            size = f"{len(dataset.train):,} training documents"
+            why = size if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
             page_of = "explanation/reproducing" if preset else "guides/choosing"
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
             return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
