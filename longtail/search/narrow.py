@@ -83,7 +83,8 @@ class Narrowed:
 
     def _look(self) -> Exact:
         if self._made is None:
-            parts, start = [], 0
+            parts: list[FloatArray] = []
+            start = 0
             while not parts or len(parts[-1]) == _ROWS:
                 parts.append(self._rows(slice(start, start + _ROWS)) @ self._narrow.labels)
                 start += _ROWS
