@@ -133,9 +133,10 @@ def test_work_between_epochs_is_as_often_as_it_is_due() -> None:
 
 def test_few_documents_have_their_own_defaults_and_a_second_run() -> None:
     few, many = (on_paper("unidec", {}, **SIZE | {"documents": documents}) for documents in (5000, 20_000))
+    most = on_paper("unidec", {}, **SIZE | {"documents": 200_000})
     assert few.epochs == 2 * many.epochs
-    assert few.run["joint"].times == 2
-    assert many.run["joint"].times == 1
+    assert few.run["joint"].times == many.run["joint"].times == 2
+    assert most.run["joint"].times == 1
 
 
 def test_what_does_not_fit_is_said_in_a_line_with_what_helps() -> None:
