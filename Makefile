@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+ENCODERS ?= minilm
 
-.PHONY: demo test docs bench faults clean
+.PHONY: demo test docs bench bench-gpu faults clean
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +36,9 @@ docs: $(INSTALLED)  ## the site, in build/site: strict, and without a request to
 
 bench: $(INSTALLED)  ## slow and GPU checks
 	$(BIN)/python -m pytest -m 'slow or gpu'
+
+bench-gpu: $(INSTALLED)  ## with a card, nine minutes a call until it says that all is done: make bench-gpu DATA=FOLDER
+	$(BIN)/python benchmarks/gpu.py $(DATA) --encoders $(ENCODERS)
 
 faults: $(INSTALLED)  ## every call fails, every file is flipped, the power goes: counts into docs/explanation/reliability.md
 	$(BIN)/python tests/faults/whole.py --write docs/explanation/reliability.md

@@ -21,10 +21,11 @@ import torch
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Strings, Texts
 from longtail.model import Bundle
+from longtail.modules.combiners import Design, make_combiner
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.modules.enrichment import Combiner, Design, Enrichment
+from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Linked
 from longtail.text.bag import BagTokenizer
 from longtail.topk import FloatArray
@@ -63,7 +64,7 @@ def main() -> None:
         encoder = BagEncoder(BagTokenizer.fit(documents.joined(("title",))), 256, generator=torch.Generator())
     else:
         encoder = TransformerEncoder(options.encoder, max_length=32).eval()
-    enrichment = Enrichment(units(options.nodes, encoder.width, 1), Combiner(encoder.width, Design())).eval()
+    enrichment = Enrichment(units(options.nodes, encoder.width, 1), make_combiner(encoder.width, Design())).eval()
     own = model(copy.deepcopy(encoder), options.nodes, 2)
     shared = model(encoder, options.nodes, 2)
     models = {

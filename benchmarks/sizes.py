@@ -134,7 +134,7 @@ def planned(run: Mapping[str, Any]) -> OnPaper:
     """A run that was measured, on paper: with the test documents and the scores that it was evaluated on, on a core."""
     documents = run["documents"] + min(5000, run["documents"] / 19)  # with those that it held out
     task: dict[str, Any] = {"documents": documents, "labels": run["labels"], "tests": run["evaluated"]}
-    return on_paper(run["recipe"], {"memory": run["memory"]}, **task, **TITLES)
+    return on_paper(run["recipe"], {"memory": run["memory"], "refit": False}, **task, **TITLES)
 
 
 def compared(run: Mapping[str, Any]) -> dict[str, tuple[float, float]]:

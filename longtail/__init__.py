@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from longtail.model import Bundle, Ensemble, Model, load
     from longtail.model.evaluation import evaluate
     from longtail.model.predictions import Predictions
+    from longtail.recipes.distil import distil
     from longtail.topk import Prediction
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "Predictions",
     "Ranker",
     "__version__",
+    "distil",
     "evaluate",
     "load",
     "recipes",
@@ -40,6 +42,7 @@ _HOMES = {
     "Prediction": "longtail.topk",
     "Predictions": "longtail.model.predictions",
     "Ranker": "longtail.bulk.ranker",
+    "distil": "longtail.recipes.distil",
     "evaluate": "longtail.model.evaluation",
     "load": "longtail.model",
 }

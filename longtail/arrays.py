@@ -21,7 +21,7 @@ from longtail.topk import AnyArray
 CHECKSUMS = "checksums.json"  # in a folder of arrays
 _HEADER = 2**24  # bytes that the header of a .safetensors file may have
 _BROKEN = (OSError, ValueError, TypeError, OverflowError, MemoryError, SyntaxError, TokenError)  # of a .npy header
-_TYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64}
+_TYPES = {"F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, AnyArray]) -> None:
@@ -125,7 +125,7 @@ def map_arrays(path: Path) -> dict[str, AnyArray]:
     the arrays one after the other.
 
     Raises:
-        BadInput: the file is not in the format, or holds another type than float32, float64 and int64.
+        BadInput: the file is not in the format, or holds another type than float32, float64, int32 and int64.
     """
     try:
         with path.open("rb") as file:

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from transformers import BertConfig, BertModel, BertTokenizerFast
+import transformers
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModel, BertConfig, BertModel, BertTokenizerFast, PreTrainedTokenizerFast
 
 from longtail.text.huggingface import quiet
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "green", "blue", "fish", "bird", "##s", "one", "two"]
+
+DECODERS = ("Llama", "Qwen3")
 
 
 def write_tiny_bert(folder: Path, length: int = 16) -> None:
@@ -30,6 +34,39 @@ def write_tiny_bert(folder: Path, length: int = 16) -> None:
             torch.nn.init.normal_(parameter, std=0.3)
         model.save_pretrained(folder)
     BertTokenizerFast(vocab={word: i for i, word in enumerate(WORDS)}, model_max_length=length).save_pretrained(folder)
+
+
+def write_tiny_transformer(folder: Path, kind: str) -> None:
+    """Write a transformer of another family: 2 layers, 32 wide, random weights, the same words, at most 16 tokens.
+
+    Args:
+        folder: to write it into.
+        kind: of the family: its configuration is ``transformers.kindConfig``. A decoder gets a tokeniser without
+            special tokens and without padding.
+    """
+    sizes = {"vocab_size": len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    if kind in DECODERS:
+        sizes |= {"num_key_value_heads": 2, "head_dim": 8}
+    config = getattr(transformers, f"{kind}Config")(**sizes, intermediate_size=64, max_position_embeddings=20)
+    for name in ("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"):
+        if getattr(config, name, None) is not None:
+            setattr(config, name, 0)
+    with torch.random.fork_rng(), quiet():
+        torch.manual_seed(0)
+        model = AutoModel.from_config(config)
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        model.save_pretrained(folder)
+    vocabulary = {word: i for i, word in enumerate(WORDS)}
+    if kind in DECODERS:
+        rules = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+        rules.pre_tokenizer = pre_tokenizers.Whitespace()
+        made = PreTrainedTokenizerFast(
+            tokenizer_object=rules, eos_token="[SEP]", unk_token="[UNK]", model_max_length=16
+        )
+    else:
+        made = BertTokenizerFast(vocab=vocabulary, model_max_length=16)
+    made.save_pretrained(folder)
 
 
 def write_lookup_bert(folder: Path, words: Sequence[str], vectors: torch.Tensor) -> None:

@@ -58,25 +58,28 @@ class Anchors:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The nodes that enrich the documents of a batch, each once, and which document has which.
+    """The nodes that enrich the documents of a batch, and its labels, each once, and which of these has which.
 
     Attributes:
         node_ids: (A,) int64 in [0, M), ascending, each once.
         places: (B, K) int64 in [0, A): the nodes of each document, and -1 behind the last of them.
         nodes: their tokens, in a part of a batch those of a part of them; None where nodes have vectors of their own.
         chances: (B, K) float32, how probable each link is; None where all are certain.
+        of_labels: (P, K) int64 in [0, A), as places, of the labels of the pool; None where labels are not enriched.
     """
 
     node_ids: Tensor
     places: Tensor
     nodes: Tokens | None
     chances: Tensor | None = None
+    of_labels: Tensor | None = None
 
     def to(self, device: torch.device) -> Links:
         """The same on a device."""
         nodes = None if self.nodes is None else self.nodes.to(device)
         chances = None if self.chances is None else self.chances.to(device)
-        return Links(self.node_ids.to(device), self.places.to(device), nodes, chances)
+        of_labels = None if self.of_labels is None else self.of_labels.to(device)
+        return Links(self.node_ids.to(device), self.places.to(device), nodes, chances, of_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,15 @@ def pairs_in_pool(
     if split.filtered is not None:
         mask = entries_in_pool(split.filtered, rows, label_ids) == 0
     return entries_in_pool(split.targets, rows, label_ids), mask
+
+
+def pairs_on_device(
+    split: Split, rows: Tensor, label_ids: Tensor, places: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """What `pairs_in_pool` says, as tensors beside the rows: for an objective that chooses itself what rows meet."""
+    own = None if places is None else places.cpu().numpy()
+    targets, mask = pairs_in_pool(split, rows.cpu().numpy(), label_ids.cpu().numpy(), own)
+    return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)
 
 
 def entries_in_pool(matrix: CSR, rows: IntArray, label_ids: IntArray) -> FloatArray:

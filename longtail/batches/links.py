@@ -1,4 +1,4 @@
-"""Which nodes enrich the documents of a batch."""
+"""Which nodes enrich the documents of a batch, and its labels."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from longtail.topk import FloatArray, IntArray
 
 
 class LinkedNodes:
-    """The nodes that documents are linked to: in a batch a random part of them where they are many.
+    """The nodes that documents, or labels too, are linked to: in a batch a random part of them where they are many.
 
     Source: OAK (Mohan et al., 2024), section 4 and appendix B.
 
     Args:
         edges: (N, M) of the training documents, by weights above 0.
-        most: nodes that a document has at most.
+        most: nodes that a document or label has at most.
         nodes: the tokens of nodes, where these have no vectors of their own.
+        labels: (L, M) edges of the labels, where these are enriched, too.
     """
 
-    def __init__(self, edges: CSR, most: int, nodes: Callable[[IntArray], Tokens] | None = None) -> None:
-        self._edges, self._most, self._nodes, self._chances = edges, most, nodes, False
+    def __init__(
+        self, edges: CSR, most: int, nodes: Callable[[IntArray], Tokens] | None = None, labels: CSR | None = None
+    ) -> None:
+        self._edges, self._most, self._nodes, self._labels, self._chances = edges, most, nodes, labels, False
 
     def renew(self, edges: CSR, *, chances: bool = False) -> None:
         """Take other edges of the same documents and nodes.
@@ -37,25 +40,34 @@ class LinkedNodes:
         """
         self._edges, self._chances = edges, chances
 
-    def __call__(self, rows: IntArray, generator: np.random.Generator, part: Part = WHOLE) -> Links:
+    def __call__(
+        self, rows: IntArray, label_ids: IntArray, generator: np.random.Generator, part: Part = WHOLE
+    ) -> Links:
         """The nodes of a batch, or of a part of it.
 
         Args:
             rows: (B,) documents.
-            generator: draws a part of the nodes of documents that have too many.
-            part: of the documents, and of the nodes that are encoded.
+            label_ids: (P,) pool.
+            generator: draws a part of the nodes of documents and labels that have too many.
+            part: of the documents, and of the nodes that are encoded; labels have theirs in every part.
         """
-        positions, counts = gather(self._edges.indptr, rows)
-        owner = np.repeat(np.arange(len(rows)), counts)
-        order = np.lexsort((generator.random(len(owner)), owner))  # (E,) at random within a document
-        ids, chances = self._of_entries(self._edges, padded(positions[order], counts, self._most))  # (B, K)
-        node_ids, at = np.unique(ids[ids >= 0], return_inverse=True)
-        places = np.full_like(ids, -1)
-        places[ids >= 0] = at
+        ids, chances = self._of_entries(self._edges, self._drawn(self._edges, rows, generator))  # (B, K)
+        of_labels = np.zeros((0, 0), np.int64)
+        if self._labels is not None:
+            of_labels, _ = self._of_entries(self._labels, self._drawn(self._labels, label_ids, generator))  # (P, K)
+        node_ids = np.union1d(ids[ids >= 0], of_labels[of_labels >= 0])  # (A,)
         here = part.of(len(rows))
         nodes = None if self._nodes is None else self._nodes(node_ids[part.of(len(node_ids))])
         sure = None if chances is None else torch.from_numpy(chances[here])
-        return Links(torch.from_numpy(node_ids), torch.from_numpy(places[here]), nodes, sure)
+        places, labels = (torch.from_numpy(_places(found, node_ids)) for found in (ids[here], of_labels))
+        return Links(torch.from_numpy(node_ids), places, nodes, sure, None if self._labels is None else labels)
+
+    def _drawn(self, edges: CSR, rows: IntArray, generator: np.random.Generator) -> IntArray:
+        """Which stored edges some rows have in a batch, (R, K) padded with -1."""
+        positions, counts = gather(edges.indptr, rows)
+        owner = np.repeat(np.arange(len(rows)), counts)
+        order = np.lexsort((generator.random(len(owner)), owner))  # (E,) at random within a row
+        return padded(positions[order], counts, self._most)
 
     def of_every_document(self) -> tuple[IntArray, FloatArray | None]:
         """All documents' nodes: of those that have too many, the ends of the heaviest edges.
@@ -71,6 +83,11 @@ class LinkedNodes:
         there = at >= 0
         ids = np.where(there, edges.indices[at], -1)
         return ids, np.where(there, edges.data[at], 0).astype(np.float32) if self._chances else None
+
+
+def _places(ids: IntArray, node_ids: IntArray) -> IntArray:
+    """Where ids are among the ascending ones, -1 where there is none."""
+    return np.where(ids < 0, -1, np.searchsorted(node_ids, ids))
 
 
 def heaviest_links(edges: CSR, most: int) -> IntArray:

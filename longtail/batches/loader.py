@@ -95,7 +95,8 @@ class Loader:
             graphs[name] = graph(draw.rows, label_ids, targets, generator, self.part)
         links = None
         if self.links is not None:
-            links = self.links(draw.rows, np.random.default_rng([self.seed, epoch, step, 0, 4]), self.part)
+            generator = np.random.default_rng([self.seed, epoch, step, 0, 4])
+            links = self.links(draw.rows, label_ids, generator, self.part)
         rows, own = draw.rows[here], here if self.graphs else every
         return Batch(
             rows=torch.from_numpy(rows),

@@ -76,10 +76,7 @@ class Pool:
         """
         if self.mined is None or not len(label_ids):
             return np.zeros((len(rows), 0), np.int64)
-        positions, counts = gather(self.targets.indptr, rows)
-        true = np.full((len(rows), counts.max(initial=0)), -1, np.int64)
-        true[np.arange(true.shape[1]) < counts[:, None]] = self.targets.indices[positions]
-        ids = np.concatenate([true, self.mined.lists(rows)], axis=1)  # (B, S)
+        ids = np.concatenate([true_labels(self.targets, rows), self.mined.lists(rows)], axis=1)  # (B, S)
         at = np.minimum(np.searchsorted(label_ids, ids), len(label_ids) - 1)
         places: IntArray = np.where((ids >= 0) & (label_ids[at] == ids), at, -1)
         return places
@@ -91,6 +88,14 @@ class Pool:
         draws = generator.random((len(some), self.positives))
         positions = drawn_entries(self.targets, some, draws).ravel()  # (B * positives,)
         return np.asarray(self.targets.indices[positions], np.int64)
+
+
+def true_labels(targets: CSR, rows: IntArray) -> IntArray:
+    """(B, T) the labels that are true for each of some rows of (N, L), padded with -1."""
+    positions, counts = gather(targets.indptr, rows)
+    true = np.full((len(rows), counts.max(initial=0)), -1, np.int64)
+    true[np.arange(true.shape[1]) < counts[:, None]] = targets.indices[positions]
+    return true
 
 
 def _first(parts: Sequence[IntArray], most: int) -> IntArray:

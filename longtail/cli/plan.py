@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.train import annotation
-from longtail.on_paper.plan import OnPaper, named, on_paper
+from longtail.on_paper.plan import OnPaper, largest_batch, named, on_paper
 from longtail.on_paper.reckoning import Timed
 from longtail.on_paper.rows import ROWS, read_by
 from longtail.options import options_of
@@ -83,9 +83,11 @@ def _command(name: str) -> Callable[..., None]:
     def command(json_file: Path | None, **given: Any) -> None:
         of_recipe = {key: given.pop(key) for key in known}
         console = console_beside(json_file, highlight=False)
-        plan = on_paper(name, {key: value for key, value in of_recipe.items() if value is not None}, **given)
+        asked = {key: value for key, value in of_recipe.items() if value is not None}
+        plan, largest = on_paper(name, asked, **given), largest_batch(name, asked, **given)
         _show(plan, console)
-        keep_json(json_file, plan.as_json())
+        console.print(f"the largest batch whose steps fit: {largest:,} documents")
+        keep_json(json_file, plan.as_json() | {"largest_batch": largest})
 
     parameters = _PARAMETERS | {key: (annotation(option), None) for key, option in known.items()}
     parameters["json_file"] = (JsonFile, None)

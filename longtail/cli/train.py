@@ -19,12 +19,14 @@ from typer.core import TyperCommand, TyperGroup
 from longtail.cli.evaluate import warn_of_pairs
 from longtail.cli.run_folder import RunFolder, data_of, say_done
 from longtail.cli.table_data import Keep, Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
+from longtail.compare.methods import Method
 from longtail.data.dataset import Dataset
 from longtail.ending import acts
 from longtail.errors import BadInput
 from longtail.model.evaluation import evaluate
 from longtail.options import Option, options_of, parsed, unknown
 from longtail.recipes import DEFAULT, RECIPES
+from longtail.recipes.distil import student
 from longtail.stages.recipe import options_class
 from longtail.train.log import LOG, WITHIN, Log
 from longtail.train.plan import Planned
@@ -221,3 +223,34 @@ def resume(
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
     dataset = Dataset.read(data_of(run, settings, None))
     _train(settings["recipe"], dataset, going_on, settings["arguments"], tracked)
+
+
+def distil(
+    teacher: RunFolder,
+    out: Annotated[Path, typer.Option(help="The student's run folder to make.", show_default=False)],
+    into: Annotated[
+        str, typer.Option(help="The student's encoder, or a recipe with its options, as unidec:width=512,epochs=12.")
+    ] = "bag",
+    texts: Annotated[
+        Path | None, typer.Option(help="A file of further texts without labels, one a line.", show_default=False)
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The data set folder; the teacher's if left out.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    checkpoint_every: _Seconds = 120.0,
+    cache: _Cache = None,
+    threads: _Threads = None,
+    track: _Track = None,
+) -> None:
+    """Train a cheap student of any trained run, which learns its scores beside the true pairs.
+
+    It holds out the documents that the teacher held out, reads the same fields, and is a run like any other.
+    """
+    name = into.partition(":")[0]
+    method = Method.parse(into) if name in RECIPES else None
+    recipe, options = student(teacher, name if method else into)
+    given = {**options, **(method.arguments if method else {})}
+    if texts is not None:
+        given["augment"] = f"unlabelled:texts={texts.resolve()}"
+    log = Log(None if dry_run else out / LOG, Console())
+    run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
+    _train(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, given, trackers_named(track))

@@ -48,6 +48,11 @@ VERBS = {  # in the order of --help
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
         "Train",
     ),
+    "distil": _Verb(
+        "train.distil",
+        "Train a cheap student of any trained run, which learns its scores beside the true pairs.",
+        "Train",
+    ),
     "plan": _Verb(
         "plan.plan_app",
         "Reckon memory, traffic, time and price of a run from its sizes, without data or training.",

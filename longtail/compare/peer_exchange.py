@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import time
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import read_json
-from longtail.text.bag import BagTokenizer, words_of
+from longtail.text.bag import RUN, BagTokenizer, words_of
 from longtail.topk import TopK, rank
 
 _AGAIN = "give the same command again: the peer is then run again"
@@ -102,7 +101,7 @@ def _write(path: Path, texts: Texts, peer: Peer, tokenizer: BagTokenizer | None)
 
 
 def _words(text: str) -> str:
-    return " ".join(word for run in re.findall(r"[^\W_]+", text) for word in words_of(run))
+    return " ".join(word for run in RUN.findall(text) for word in words_of(run))
 
 
 def _save(path: Path, columns: Any, offsets: Any, values: Any, shape: tuple[int, int]) -> None:

@@ -59,7 +59,8 @@ class Same:
 def identity_pairs(documents: Texts, labels: Texts) -> CSR:
     """(n, L) CSR of ones: document i *is* label l.
 
-    They are the same where they have the same uid, or, where documents or labels have no uids at all, the same title.
+    They are the same where they have the same uid, or, where documents or labels have no uids at all, the same title,
+    in Unicode NFC.
 
     Args:
         documents: n of them.
@@ -67,7 +68,7 @@ def identity_pairs(documents: Texts, labels: Texts) -> CSR:
     """
     if len(documents.uids.blob) and len(labels.uids.blob):
         return matches(documents.uids, labels.uids)
-    return matches(documents.fields["title"], labels.fields["title"])
+    return matches(documents.fields["title"].canonical(), labels.fields["title"].canonical())
 
 
 def reciprocal_pairs(itself: CSR, train_itself: CSR, train_targets: CSR) -> CSR:
@@ -89,7 +90,8 @@ def answers(targets: CSR, nodes: Strings, labels: Texts) -> CSR:
         nodes: M texts.
         labels: L of them.
     """
-    same = union(matches(nodes, labels.fields["title"]), matches(nodes, labels.uids))
+    titles = matches(nodes.canonical(), labels.fields["title"].canonical())
+    same = union(titles, matches(nodes, labels.uids))
     return _ones(targets @ same.T)
 
 

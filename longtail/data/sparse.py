@@ -13,7 +13,7 @@ from scipy import sparse
 
 from longtail.arrays import load_arrays, remade, save_arrays
 from longtail.errors import BadInput
-from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray
+from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 CSR: TypeAlias = sparse.csr_array
 _ARRAYS = ("data", "indices", "indptr", "shape")  # of a saved matrix
@@ -223,6 +223,23 @@ def heaviest(matrix: CSR, k: int) -> CSR:
         spare = k - above.sum(1, keepdims=True)
         kept[at[there]] = (above | equal & (equal.cumsum(1, dtype=np.int32) <= spare))[there]
     return take_entries(matrix, kept)
+
+
+def ranked(matrix: CSR, k: int) -> TopK:
+    """The k largest entries of each row, the lower column first on a tie; a row that stores fewer is padded.
+
+    Args:
+        matrix: (R, C).
+        k: at least 1.
+    """
+    rows = row_of_entry(matrix)
+    order = np.lexsort((matrix.indices, -matrix.data, rows))
+    place = np.arange(len(rows)) - matrix.indptr[rows]
+    kept = place < k
+    ids, scores = np.full((matrix.shape[0], k), -1, np.int64), np.full((matrix.shape[0], k), -np.inf, np.float32)
+    ids[rows[kept], place[kept]] = matrix.indices[order][kept]
+    scores[rows[kept], place[kept]] = matrix.data[order][kept]
+    return TopK(ids, scores)
 
 
 def save_csr(matrix: CSR, folder: Path) -> None:

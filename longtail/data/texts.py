@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,11 @@ def _unfit(encoded: bytes | memoryview) -> list[int]:
 def storable(text: str) -> bool:
     """Whether a text may come in: UTF-8 can hold it, and it has no NUL."""
     return not _unfit(text.encode("utf-8", "surrogatepass"))
+
+
+def canonical(text: str) -> str:
+    """A text in Unicode NFC: texts that are the same to a reader, as é in one character or in two, are equal in it."""
+    return text if text.isascii() else normalize("NFC", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +87,10 @@ class Strings:
         """Each string in UTF-8."""
         raw = self.blob.tobytes()
         return [raw[start:end] for start, end in pairwise(self.offsets.tolist())]
+
+    def canonical(self) -> Strings:
+        """The same strings in Unicode NFC."""
+        return self if not len(self.blob) or self.blob.max() < 128 else Strings.of(map(canonical, self))
 
     def take(self, rows: IntArray) -> Strings:
         """The strings at ``rows`` (any order, repeats allowed)."""
@@ -215,14 +225,14 @@ class Texts:
         return [problem for problem in found if problem is not None]
 
     def joined(self, fields: Sequence[str]) -> Iterator[str]:
-        """Each text's chosen fields, joined by a space: what an encoder reads. Fields the data lacks are skipped."""
+        """Each text's chosen fields in NFC, joined by a space: what an encoder reads. Fields that lack are skipped."""
         columns = [self.fields[name] for name in fields if name in self.fields]
         if not columns:
             problem = f"none of the fields {', '.join(fields)} is in the data"
             raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
         if len(columns) == 1:
-            return iter(columns[0])
-        return (" ".join(filter(None, parts)) for parts in zip(*columns, strict=True))
+            return map(canonical, columns[0])
+        return (canonical(" ".join(filter(None, parts))) for parts in zip(*columns, strict=True))
 
     def digest(self) -> str:
         """SHA-256 of uids and fields, in hexadecimal."""

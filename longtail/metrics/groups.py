@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,6 +19,7 @@ from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.metrics.intervals import Interval, intervals
 from longtail.metrics.places import Ratio
+from longtail.text.bag import RUN
 from longtail.topk import Float64Array, IntArray
 
 BINS = 5  # of numbers, unless others are asked for
@@ -30,7 +30,6 @@ BUILT_IN = {  # what documents are grouped by beside their columns
 }
 _MOST = 12  # groups of texts; those of fewest documents are one
 _NONE, _OTHERS = "(none)", "(others)"
-_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +167,8 @@ def rarest_words(test: Texts, train: Texts, fields: Sequence[str]) -> Float64Arr
     """
     counts = Counter[str]()
     for text in train.joined(fields):
-        counts.update({*_WORD.findall(text.lower())})
-    found = [min(map(counts.__getitem__, _WORD.findall(text.lower())), default=np.nan) for text in test.joined(fields)]
+        counts.update({*RUN.findall(text.lower())})
+    found = [min(map(counts.__getitem__, RUN.findall(text.lower())), default=np.nan) for text in test.joined(fields)]
     return np.array(found, np.float64)
 
 

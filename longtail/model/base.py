@@ -17,7 +17,7 @@ from longtail.errors import BadInput
 from longtail.model.calibration import Calibration, at_most, must_be_threshold
 from longtail.model.per_label import PerLabel, followed
 from longtail.model.predictions import Predictions, Text, text_by_field
-from longtail.model.scorers import ALL, Scorer
+from longtail.model.scorers import ALL, Encoded, Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.base import Index
@@ -81,7 +81,7 @@ class Model(ABC):
         """What links a text to nodes that enrich it, if there is something."""
 
     @abstractmethod
-    def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
+    def encode(self, texts: Texts, links: IntArray | None = None) -> Encoded:
         """The float32 vectors of n texts, (n, width + 1): what scorers read, one after the other, and a 1.
 
         Args:
@@ -201,7 +201,7 @@ class Model(ABC):
         scorer = self.scorer(kind)
         return (scorer.rows or _refuse(scorer.name, [one for one in self.scorers if one.rows is not None]))(ids)
 
-    def queries(self, vectors: FloatArray, kind: str | None = None) -> FloatArray:
+    def queries(self, vectors: Encoded, kind: str | None = None) -> Encoded:
         """The (n, W) float32 queries of the `index` of a score kind, for vectors from `encode`."""
         return self.scorer(kind).queries(vectors)
 
@@ -226,7 +226,7 @@ class Model(ABC):
         both = {name: followed(rows, others[name]) for name, rows in self.per_label().items()}
         return self.over(self.labels.followed_by(other.labels), both, np.concatenate([self.ids, other.ids]))
 
-    def search(self, vectors: FloatArray, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
+    def search(self, vectors: Encoded, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
         """Rank rows of labels for encoded texts.
 
         Args:
@@ -298,4 +298,6 @@ class Model(ABC):
 
 def _refuse(kind: str, known: Sequence[Scorer]) -> NoReturn:
     names = ", ".join(scorer.name for scorer in known)
+    if not known:
+        raise BadInput("kind", f"expected a score with label vectors, found {kind} alone", remedy="search it exactly")
     raise BadInput("kind", f"expected one of {names}, found {kind}", remedy="choose one of those")

@@ -17,10 +17,11 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import new_folder
 from longtail.model.base import Model
-from longtail.model.calibration import Calibration, arrays_of, calibrations_of
+from longtail.model.calibration import Calibration
 from longtail.model.per_label import PerLabel
 from longtail.model.remembering import fused_scorers, memory_of
-from longtail.model.scorers import Scorer, cosine_sum, inner_product, product
+from longtail.model.saved import CARD, FORMAT, LINEAR, OF_TREES, load_calibrations, read_card, save_calibrations
+from longtail.model.scorers import Scorer, below_tree, cosine_sum, inner_product, product
 from longtail.model.uids import with_uids
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
@@ -29,14 +30,13 @@ from longtail.modules.linker import Chances, Linked, with_one
 from longtail.modules.storage import Modules
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
+from longtail.search.narrow import Narrowing
+from longtail.search.tree import Tree, seen_by
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
-CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
-CALIBRATIONS = "calibration.safetensors"  # of the folder of a model that has learned probabilities
 PLAIN = "plain-classifier"
-FORMAT = 7  # that is written; with it, a model may remember documents, and have learned probabilities
-_FORMATS = (3, 4, 5, 6, FORMAT)  # that are read; from 5 on, they have what the fusion of a model with a linker mixes
+_NARROW = ("narrow-queries", "narrow-labels")  # arrays of a model that has a narrowing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,11 @@ class Bundle(Model):
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
         calibrations: by score kind, how probable a score is.
-        scorers: plain, encoder, plain-classifier, classifier, combined, product, fused, memory: those that there are.
+        tree: of clusters above the labels; the kind ``tree``, the product of the probabilities along a path and that
+            of the label at its end, by the vectors ``tree``, (L, W) with a bias, exists where it is given.
+        narrow: by which the kinds ``fused`` and ``memory`` look for labels, if there is one.
+        scorers: plain, encoder, plain-classifier, classifier, combined, product, tree, fused, memory: those that there
+            are.
         mixed: the scorer of a document's own text, and those of the classifiers.
     """
 
@@ -75,6 +79,8 @@ class Bundle(Model):
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     memory: Memory | None = None
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+    tree: Tree | None = None
+    narrow: Narrowing | None = None
     scorers: tuple[Scorer, ...] = field(init=False, repr=False)
     mixed: tuple[Scorer, ...] = field(init=False, repr=False)
 
@@ -106,9 +112,11 @@ class Bundle(Model):
             scorers += [*classifiers, classifier]
             if self.heads is not None:
                 scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
-            elif self.linked is not None:
+            elif self.linked is not None and self.linked.width_of(z.shape[1]) == z.shape[1]:
                 scorers.append(product("product", classifier, z))
-        return tuple(mixed), (*scorers, *fused_scorers(self, mixed))
+        if self.tree is not None:
+            scorers.append(below_tree("tree", self.tree, self.vectors["tree"], self.width + 1))
+        return tuple(mixed), (*scorers, *fused_scorers(self, mixed, self.narrow))
 
     @property
     def key_columns(self) -> slice:
@@ -129,7 +137,8 @@ class Bundle(Model):
     @property
     def width(self) -> int:
         """The width of a document's vector, before the 1 that `encode` puts at its end."""
-        return (self.heads or self.encoder).width * (1 if self.linked is None else 2)
+        own = (self.heads or self.encoder).width
+        return own if self.linked is None else own + self.linked.width_of(own)
 
     def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
         """The float32 vectors of n texts, (n, width + 1): what scorers read, one after the other, and a 1.
@@ -141,7 +150,8 @@ class Bundle(Model):
         x = self._embed(texts)
         if self.linked is not None:
             found = self.linked.find(texts, x, self.encoder) if links is None else links
-            x = np.concatenate([x, self.linked.enrich(texts, x, found, self._embed)], axis=1)
+            enriched = self.linked.enrich(texts, x, found, self._embed)
+            x = np.concatenate([self.linked.alone(x), enriched], axis=1)
         return with_one(x)
 
     def _embed(self, texts: Texts) -> FloatArray:
@@ -151,14 +161,16 @@ class Bundle(Model):
     def of_labels(self, texts: Texts) -> FloatArray:
         """The vectors of m texts as those of labels, (m, D) float32 of unit length."""
         encoder = self.encoder if self.heads is None else self.heads.text
-        return embed(encoder, token_table(texts, self.fields, encoder.tokenizer), device=self.device)
+        z = embed(encoder, token_table(texts, self.fields, encoder.label_tokenizer), device=self.device)
+        return z if self.linked is None else self.linked.alone(z)
 
     def new_labels(self, labels: Texts, examples: Texts, owners: IntArray) -> Bundle:
         """The same model over m labels that it was not trained with.
 
         The encoder knows a label by its text. Its classifier starts there too, at the embedding of the text, and moves
         to its examples: in the direction of z + the sum of their vectors, as long as classifiers of this model are, and
-        with their bias. For the fusion, the frequency of the label is the number of its examples.
+        with their bias. For the fusion, the frequency of the label is the number of its examples. In a tree, it stands
+        below the cluster that is best for its text and its examples, and its text is an example of its classifier.
 
         Args:
             labels: m texts with uids.
@@ -172,12 +184,25 @@ class Bundle(Model):
             rows["memory"] = memory_of(self, seen, owners, len(labels))
             for kind in self.vectors.keys() - {"encoder"}:
                 some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
-                rows[kind] = classifiers_of_new_labels(z, self.queries(seen, kind), owners, some)
+                if kind == "tree":
+                    rows |= self._new_in_tree(z, seen, owners, some)
+                    continue
+                start = np.tile(z, some.shape[1] // z.shape[1])  # of each hop, where there are some
+                rows[kind] = classifiers_of_new_labels(start, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
+    def _new_in_tree(self, z: FloatArray, seen: FloatArray, owners: IntArray, some: FloatArray) -> dict[str, PerLabel]:
+        """What a tree knows of m new labels: their links, and vectors like some of the model's."""
+        assert self.tree is not None
+        links = self.tree.with_new(with_one(classifiers_of_new_labels(z, seen[:, :-1], owners, z)))
+        seen, owners = np.concatenate([with_one(z), seen]), np.append(np.arange(len(z)), owners)
+        start, examples = (seen_by(x, self.tree.start, some.shape[1]) for x in (with_one(z), seen))
+        return {"links": links, "tree": classifiers_of_new_labels(start[:, :-1], examples, owners, some)}
+
     def per_label(self) -> dict[str, PerLabel]:
-        """What the model knows of its labels, by name, one row a label: the vectors, and the frequency if it fuses."""
-        return dict(self.vectors) | self._known_to_fusion()
+        """What the model knows of its labels, by name, one row a label: its vectors, what a fusion knows, the tree."""
+        links = {} if self.tree is None else {"links": self.tree}
+        return dict(self.vectors) | self._known_to_fusion() | links
 
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Bundle:
         """The same encoder and fusion over other labels.
@@ -189,11 +214,16 @@ class Bundle(Model):
         """
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=rows.get("memory"))
+        memory, tree = rows.get("memory"), rows.get("links")
+        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=memory, tree=tree)
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
         """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""
-        return replace(self, fusion=fusion, memory=memory, calibrations={})
+        return replace(self, fusion=fusion, memory=memory, calibrations={}, narrow=None)
+
+    def narrowed(self, narrow: Narrowing) -> Bundle:
+        """The same model, looking for labels of the kinds ``fused`` and ``memory`` by fewer numbers."""
+        return replace(self, narrow=narrow)
 
     def calibrated_by(self, calibrations: Mapping[str, Calibration]) -> Bundle:
         """The same model with probabilities."""
@@ -209,6 +239,8 @@ class Bundle(Model):
         arrays: dict[str, AnyArray] = dict(self.vectors)
         if self.fusion is not None:
             arrays |= {"fusion": self.fusion.weights, "frequency": self.fusion.frequency}
+        if self.narrow is not None:
+            arrays |= dict(zip(_NARROW, self.narrow, strict=True))
         if not np.array_equal(self.ids, np.arange(len(self.ids))):
             arrays["ids"] = self.ids
         with new_folder(folder) as path:
@@ -218,15 +250,16 @@ class Bundle(Model):
                 linker = self.linked.linker
                 linker.save(path / "linker", encoder=linker.encoder is not self.encoder)
             save_model_arrays(path / "labels.safetensors", arrays)
-            if self.memory is not None:
-                self.memory.save(path)
+            for part in (self.memory, self.tree):
+                if part is not None:
+                    part.save(path)
             save_calibrations(path, self.calibrations)
             write_labels(path / "labels.jsonl", self.labels)
             cards.write_card(path / CARD, card)
 
     def _card(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": FORMAT if self.tree is None else OF_TREES,
             "recipe": self.recipe,
             "fields": list(self.fields),
             "labels": len(self.labels),
@@ -248,6 +281,9 @@ class Bundle(Model):
             BadInput: the folder is no model, or its parts are not those that were saved.
         """
         card = read_card(folder)
+        if card["format"] == LINEAR:
+            problem = f"expected a model with an encoder, found one of {card['recipe']}, which has none"
+            raise BadInput(folder, problem, remedy="choose a run of another recipe")
         arrays = map_arrays(folder / "labels.safetensors")
         labels = read_labels(folder / "labels.jsonl")
         vectors = {name: arrays[name] for name in card["kinds"] if name in arrays}
@@ -257,41 +293,16 @@ class Bundle(Model):
             linker = cls.load(folder / "linker", device=device, encoder=encoder)
             known = card.get("chances")  # no model had them before
             linked = Linked(linker, card["links"], enrichment, known and Chances(**known))
-        width = encoder.width if heads is None else heads.text.width
+        width, tree = encoder.width if heads is None else heads.text.width, Tree.in_folder(folder, len(labels))
         for name, array in vectors.items():
-            if len(array) != len(labels) or array.shape[1] - width not in (0, 1):
-                problem = f"expected {name} vectors ({len(labels)}, {width}), found {array.shape}"
+            wide = linked.width_of(width) if linked is not None and name == "classifier" else width
+            least = wide if name != "tree" else 1  # the labels of a tree may read a part of a text's vector
+            if len(array) != len(labels) or not least <= array.shape[1] <= wide + 1:
+                problem = f"expected {name} vectors ({len(labels)}, {wide}), found {array.shape}"
                 raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
         memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])
-        more = linked, ids, memory, load_calibrations(folder)
+        narrow = Narrowing(*(np.array(arrays[name]) for name in _NARROW)) if _NARROW[0] in arrays else None
+        more = linked, ids, memory, load_calibrations(folder), tree, narrow
         return cls(card["recipe"], encoder, fields, labels, vectors, fusion, device, heads, *more)
-
-
-def save_calibrations(folder: Path, calibrations: Mapping[str, Calibration]) -> None:
-    """Write the probabilities of a model into its folder, if it has learned some."""
-    if calibrations:
-        save_model_arrays(folder / CALIBRATIONS, arrays_of(calibrations))
-
-
-def load_calibrations(folder: Path) -> dict[str, Calibration]:
-    """The probabilities in the folder of a model; none in that of one that has learned none, as before format 7."""
-    path = folder / CALIBRATIONS
-    return calibrations_of(map_arrays(path)) if path.is_file() else {}
-
-
-def read_card(folder: Path) -> dict[str, Any]:
-    """The card of a saved model, which is, with all its files, as it was saved.
-
-    Raises:
-        BadInput: there is none, or another version wrote it, or a file is missing or not the same.
-    """
-    path = folder / CARD
-    if not path.is_file():
-        raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
-    card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
-    if card["format"] not in (_FORMATS if card.get("links") is None else _FORMATS[2:]):
-        problem = f"expected format {_FORMATS[-1]}, found {card['format']}"
-        raise BadInput(path, problem, remedy="use the longtail that wrote it")
-    return card

@@ -15,10 +15,12 @@ from longtail.cards import write_card
 from longtail.data.texts import Texts
 from longtail.files import new_folder
 from longtail.model.base import Model
-from longtail.model.bundle import CARD, FORMAT, Bundle, load_calibrations, read_card, save_calibrations
+from longtail.model.bundle import Bundle
 from longtail.model.calibration import Calibration
+from longtail.model.linear import TREES, Linear
 from longtail.model.per_label import PerLabel
 from longtail.model.remembering import fused_scorers, memory_of
+from longtail.model.saved import CARD, FORMAT, load_calibrations, read_card, save_calibrations
 from longtail.model.scorers import Scorer
 from longtail.modules.encoders.base import Encoder
 from longtail.search.fusion import Fusion
@@ -203,6 +205,8 @@ def open_model(folder: Path, *, device: torch.device) -> Model:
     Raises:
         BadInput: the folder is no model, or its parts are not those that were saved.
     """
+    if (folder / TREES).is_file():
+        return Linear.load(folder)
     return (Ensemble if _fusion_of(folder).is_file() else Bundle).load(folder, device=device)
 
 

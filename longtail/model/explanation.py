@@ -118,6 +118,8 @@ def _pieces(title: str) -> list[str]:
 
 
 def _scores(model: Model, rows: IntArray, vectors: FloatArray, kind: str | None) -> FloatArray:
-    """(n, m) scores of the labels in m rows, in their order."""
-    top: TopK = model.among(rows, kind).search(vectors, max(1, len(rows))).first(len(rows))
-    return np.asarray(np.take_along_axis(top.scores, np.argsort(top.ids, axis=1), axis=1), np.float32)
+    """(n, m) scores of the labels in m rows, in their order; 0 for a label that a search does not reach."""
+    top: TopK = model.among(rows, kind).search(vectors, max(1, len(rows)))
+    scores, there = np.zeros((vectors.shape[0], len(rows)), np.float32), top.ids >= 0
+    scores[there.nonzero()[0], top.ids[there]] = top.scores[there]
+    return scores

@@ -202,7 +202,8 @@ class LabelSet:
         Args:
             kind: the score kind; the best one if left out.
             target: recall at 10 that is asked for, measured with texts of labels as queries.
-            method: hnsw, ivfpq or ivfpq-disk; by default the first of them that fits in ``memory``.
+            method: an approximate one of `longtail.search.INDEXES`; by default the first of hnsw, ivfpq and ivfpq-disk
+                that fits in ``memory``.
             memory: GiB that the index may take.
         """
         with alone(self.run):

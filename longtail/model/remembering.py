@@ -16,6 +16,7 @@ from longtail.model.base import Model
 from longtail.model.scorers import Scorer, fused, remembered
 from longtail.search.keys import Keys, keys_of
 from longtail.search.memory import Memory, Part, Remembering
+from longtail.search.narrow import Narrowing
 from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
@@ -88,15 +89,15 @@ def memory_of(model: Model, examples: FloatArray, owners: IntArray, labels: int)
     if model.memory is None:
         return None
     keys = keys_of(examples, model.key_columns)
-    return model.memory.of_examples([keys[owners == i] for i in range(labels)])
+    return model.memory.of_parts([keys[owners == i] for i in range(labels)])
 
 
-def fused_scorers(model: Model, mixed: Sequence[Scorer]) -> list[Scorer]:
+def fused_scorers(model: Model, mixed: Sequence[Scorer], narrow: Narrowing | None = None) -> list[Scorer]:
     """The kinds ``fused`` and ``memory`` of a model that has them, by the scorers that are mixed."""
     if model.fusion is None:
         return []
-    scorers = [fused(model.fusion, mixed, model.width, model.device)]
+    scorers = [fused(model.fusion, mixed, model.width, model.device, narrow)]
     if model.memory is not None:
-        linear = fused(model.memory.linear(model.fusion.frequency), mixed, model.width, model.device)
+        linear = fused(model.memory.linear(model.fusion.frequency), mixed, model.width, model.device, narrow)
         scorers.append(remembered(linear, remembering(model, model.memory)))
     return scorers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -15,11 +15,15 @@ from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
 from longtail.search.memory import SHORTLIST, Remembering
+from longtail.search.narrow import Narrowed, Narrowing
 from longtail.search.product import Product
+from longtail.search.tree import Tree, TreeSearch
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
+Encoded: TypeAlias = Any
+"""n encoded texts: a float32 array of n rows, or, of a model without an encoder, a CSR matrix; rows in brackets."""
 ALL = slice(None)
 MANY = 4096  # texts, of which more are very many: what is done once for them is next to nothing
 ROWS = 2**17  # of a table, that are made at a time for so many
@@ -55,7 +59,7 @@ class Scorer:
             raise BadInput("kind", problem, remedy="choose another score kind")
         return self.rows(ids)
 
-    def queries(self, vectors: FloatArray) -> FloatArray:
+    def queries(self, vectors: Encoded) -> Encoded:
         """The (n, W) columns that it reads of n encoded texts."""
         return vectors[:, self.columns]
 
@@ -68,7 +72,7 @@ class Scorer:
         some = inner_product(self.name, self.columns, lambda ids: self.table(rows[ids]), device)
         return replace(some, memory=self.memory and self.memory.among(rows))
 
-    def search(self, vectors: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+    def search(self, vectors: Encoded, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
         queries = self.queries(vectors)
         if self.memory is None:
@@ -148,7 +152,21 @@ def product(name: str, one: Scorer, z: FloatArray) -> Scorer:
     return Scorer(name, one.columns, Product(one.index, z))
 
 
-def fused(fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.device) -> Scorer:
+def below_tree(name: str, tree: Tree, w: FloatArray, width: int) -> Scorer:
+    """The product of the probability of a label, by its vector in w (L, W), and that of the best path to it in a tree.
+
+    Args:
+        name: of the kind.
+        tree: above the labels.
+        w: vectors of labels, whose inner products are logits.
+        width: of an encoded text, with the 1 at its end.
+    """
+    return Scorer(name, ALL, TreeSearch(tree, w, width))
+
+
+def fused(
+    fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.device, narrow: Narrowing | None = None
+) -> Scorer:
     """The scorer of a fusion, which is an inner product, too.
 
     Args:
@@ -156,13 +174,17 @@ def fused(fusion: Fusion, mixed: Sequence[Scorer], width: int, device: torch.dev
         mixed: what it mixes, inner products all of them.
         width: of an encoded text, before its last number, which is 1.
         device: where the search runs.
+        narrow: by which labels are looked for, if there is one.
     """
 
     def rows(ids: IntArray | slice) -> FloatArray:
         parts = [(scorer.table(ids), scorer.columns) for scorer in mixed]
         return Fusion(fusion.weights, fusion.frequency[ids]).table(parts, width)
 
-    return inner_product("fused", slice(0, width + 1), rows, device)
+    columns = slice(0, width + 1)
+    if narrow is not None:
+        return Scorer("fused", columns, Narrowed(rows, narrow, device), rows)
+    return inner_product("fused", columns, rows, device)
 
 
 def remembered(linear: Scorer, memory: Remembering) -> Scorer:

@@ -22,7 +22,7 @@ from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
 from longtail.model.corrections import NONE, Corrections
 from longtail.model.per_label import PerLabel, together, without_strays
-from longtail.model.scorers import Scorer
+from longtail.model.scorers import Encoded, Scorer
 from longtail.model.segments import Excluded, Segment
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
@@ -47,7 +47,7 @@ class Joined:
 
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, W) queries, without those of the (Q, L) pairs to exclude."""
-        expected = (len(queries), self._labels)
+        expected = (queries.shape[0], self._labels)
         if exclude is not None and exclude.shape != expected:
             problem = f"expected shape {expected}, found {exclude.shape}"
             raise BadInput("exclude", problem, remedy="give one row for each query")
@@ -94,7 +94,7 @@ class Snapshot(Model):
         if memory is not None:
             corrected = self.corrections.remembered(self, memory.parts[0].memory, self.find)
             memory = replace(memory, parts=[*self._parts(scorer.name), *corrected], labels=len(self))
-        return Scorer(scorer.name, scorer.columns, joined, scorer.rows and joined.rows, memory)
+        return replace(scorer, index=joined, rows=scorer.rows and joined.rows, memory=memory)
 
     def _parts(self, kind: str) -> Iterator[Part]:
         """What each segment remembers, with the rows of its labels here."""
@@ -172,7 +172,7 @@ class Snapshot(Model):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def encode(self, texts: Texts, links: IntArray | None = None) -> FloatArray:
+    def encode(self, texts: Texts, links: IntArray | None = None) -> Encoded:
         """The float32 vectors of n texts, (n, width + 1), as those of the model."""
         return self.base.encode(texts, links)
 

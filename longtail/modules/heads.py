@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.table import Table, load_module_state, module_state, unit
-from longtail.text.tokens import BagTokens, Tokens
+from longtail.text.tokens import BagTokens, Tokenizer, Tokens
 
 _FILE = "heads.safetensors"
 
@@ -35,6 +35,11 @@ class TextHead(Encoder):
         if projection:
             layers = (_linear(encoder.width, projection, generator), nn.Tanh(), nn.Dropout(0.1))
             self.project = nn.Sequential(*layers)
+
+    @property
+    def label_tokenizer(self) -> Tokenizer:
+        """That of the encoder."""
+        return self.encoder.label_tokenizer
 
     def head(self, encoded: Tensor) -> Tensor:
         """Vectors (B, D) of unit length, from those of the encoder (B, E)."""

@@ -15,6 +15,7 @@ from longtail.data.sparse import CSR, holds
 from longtail.data.texts import Texts, appended
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.enrichment import Enrichment
+from longtail.modules.hops import Hops
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 
 _DECAY = 1e-3  # of the weights of chances: where all links are right, they would grow without end
@@ -95,12 +96,12 @@ class Linked:
 
     linker: Linker
     most: int
-    enrichment: Enrichment | None
+    enrichment: Enrichment | Hops | None
     chances: Chances | None = None
     _same: Same = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"]))
+        object.__setattr__(self, "_same", Same(self.linker.labels.fields["title"].canonical()))
 
     def find(self, texts: Texts, x: FloatArray | None = None, encoder: Encoder | None = None) -> TopK:
         """The nodes of n texts, (n, most), best first. No text gets a node that is the same text: it tells nothing.
@@ -115,7 +116,7 @@ class Linked:
             vectors = with_one(x[:, : encoder.width])
         else:
             vectors = self.linker.encode(texts)
-        itself = self._same.pairs(texts.fields["title"]) if "title" in texts.fields else None
+        itself = self._same.pairs(texts.fields["title"].canonical()) if "title" in texts.fields else None
         return self.linker.search(vectors, self.most, exclude=itself)
 
     def enrich(
@@ -134,14 +135,28 @@ class Linked:
             return embed(appended(texts, ids, self.linker.labels.fields["title"]))
         return self.weigh(x, links, self.enrichment)[0]
 
-    def weigh(self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment) -> tuple[FloatArray, FloatArray]:
+    def width_of(self, own: int) -> int:
+        """The width of what becomes of texts whose own vectors are so wide, both views of heads with them."""
+        return own * (1 if self.enrichment is None else self.enrichment.times)
+
+    def alone(self, x: FloatArray) -> FloatArray:
+        """What (n, D) texts are without nodes, or both views of heads, (n, 2 D)."""
+        if self.enrichment is None:
+            return x
+        width = self.enrichment.width
+        views = [self.enrichment.alone(x[:, start : start + width]) for start in range(0, x.shape[1], width)]
+        return views[0] if len(views) == 1 else np.concatenate(views, axis=1)
+
+    def weigh(
+        self, x: FloatArray, links: IntArray | TopK, enrichment: Enrichment | Hops
+    ) -> tuple[FloatArray, FloatArray]:
         """The enriched vectors of documents, each view (n, D) for itself, and the weights of their nodes, (n, K)."""
         ids, sure = links.ids if isinstance(links, TopK) else links, None
         if isinstance(links, TopK) and self.chances is not None:
             sure = self.chances(links)
         views = [
-            enrichment.enrich(x[:, start : start + enrichment.bank.width], ids, chances=sure)
-            for start in range(0, x.shape[1], enrichment.bank.width)
+            enrichment.enrich(x[:, start : start + enrichment.width], ids, chances=sure)
+            for start in range(0, x.shape[1], enrichment.width)
         ]
         return np.concatenate([view for view, _ in views], axis=1), views[0][1]
 

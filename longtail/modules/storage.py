@@ -13,6 +13,7 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import ENCODERS, row_of
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.heads import TwoHeads
+from longtail.modules.hops import Hops
 
 
 class Modules(NamedTuple):
@@ -26,7 +27,7 @@ class Modules(NamedTuple):
 
     encoder: Encoder
     heads: TwoHeads | None
-    enrichment: Enrichment | None
+    enrichment: Enrichment | Hops | None
 
     def save(self, folder: Path, *, encoder: bool = True) -> dict[str, Any]:
         """Write the modules into an existing folder.
@@ -72,4 +73,7 @@ class Modules(NamedTuple):
         assert encoder is not None
         heads = None if card["projection"] is None else TwoHeads.load(folder, encoder, card["projection"]).to(device)
         known = card.get("enrichment")
-        return cls(encoder, heads, None if known is None else Enrichment.load(folder, known).to(device))
+        if known is None:
+            return cls(encoder, heads, None)
+        enrichment = Hops.load(folder, known) if "hops" in known else Enrichment.load(folder, known)
+        return cls(encoder, heads, enrichment.to(device))

@@ -108,7 +108,7 @@ def _trains(texts: float, s: Scale, again: float = 0) -> Work:
     """One forward and one backward pass of texts; some others are encoded by a transformer once before that."""
     if not s.encoder.layers:
         return bag_sums(texts + again, s)
-    once = 3 if getattr(s.o, "texts_at_once", None) is None else 4
+    once = 3 + (getattr(s.o, "texts_at_once", None) is not None) + getattr(s.o, "recompute", False)
     passes = transformer(texts / s.world, s, once) + transformer(again / s.world, s, 4)
     return passes + dense_update(s.encoder.parameters, s)
 
@@ -196,7 +196,9 @@ def _activations(texts: float, s: Scale) -> float:
     at_once = getattr(s.o, "texts_at_once", None)
     words = 0.0 if at_once is None else 2 * NUMBER * texts * s.tokens * e.hidden / s.world
     texts = texts if at_once is None else min(texts, at_once * s.world)
-    return words + size * e.layers * texts * s.tokens * (34 * e.hidden + 5 * e.heads * s.tokens) / s.world
+    again = getattr(s.o, "recompute", False)
+    whole, inputs = (1, 2 * e.layers * e.hidden) if again else (e.layers, 0)
+    return words + size * texts * s.tokens * (inputs + whole * (34 * e.hidden + 5 * e.heads * s.tokens)) / s.world
 
 
 def _encoder(s: Scale) -> tuple[Trained, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -178,6 +179,27 @@ def on_paper(
         price=machine.price if price is None else price,
         limits=Bytes(device_memory or machine.memory, machine.host),
     )
+
+
+def largest_batch(recipe: str, given: Mapping[str, Any], **sizes: Any) -> int:
+    """The largest batch whose steps fit the devices; 0 where none does, and 2^20 where more would.
+
+    Args:
+        recipe: as of `on_paper`.
+        given: the same, but for the batch.
+        **sizes: what else it takes.
+    """
+
+    def refused(batch: int) -> bool:
+        plan = on_paper(recipe, {**given, "batch": batch}, **sizes)
+        return any(
+            needed > _CLAIMED * limit
+            for moment in plan.memory
+            if moment.startswith("a step of")
+            for needed, limit in zip(plan.peak(moment), plan.limits, strict=True)
+        )
+
+    return bisect_left(range(1, 2**20 + 1), 1, key=refused)
 
 
 def named(what: str, table: Mapping[str, Any], name: str) -> Any:

@@ -41,6 +41,7 @@ ENCODERS = {  # as their configurations say
     "bag": EncoderShape(),
     "minilm": EncoderShape(384, 22.7e6, 6, 384, 1536, 12),
     "distilbert": EncoderShape(768, 66.4e6, 6, 768, 3072, 12),
+    "mpnet": EncoderShape(768, 109.5e6, 12, 768, 3072, 12),
 }
 
 

@@ -67,6 +67,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         others={"mined": mined},
     )

@@ -15,6 +15,7 @@ from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
 from longtail.stages.task import read
+from longtail.stages.teacher import taught
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
@@ -32,11 +33,13 @@ def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     batches = text.batches(train, sampler, pool_of(train.targets, mined, o))
     optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
+    teacher_terms = taught(run, task, o)
     encoder_loss = loss_named(o.loss, temperature=o.temperature, symmetric=o.symmetric)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         x, z = text.encode(b)  # (B, D), (P, D)
-        return {"encoder": encoder_loss(x @ z.T, b.targets, b.mask)}
+        scores = x @ z.T
+        return {"encoder": encoder_loss(scores, b.targets, b.mask), **teacher_terms(b, encoder=scores)}
 
     run.train(
         "encoder",

@@ -72,6 +72,7 @@ def dexa(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, "auxiliary": auxiliary},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         score=task.score(lambda: {"encoder": labels()}),
         others={"sampler": sampler},

@@ -47,7 +47,7 @@ class Options(EncoderOptions):
     refresh_every: int = option(1, "epochs between two renewals of them", within=COUNT)
     labels_at_once: int = option(8192, "how many labels are encoded with their activations held", within=COUNT)
     batch: int = 1024
-    warmup: int = 50
+    warmup: float = 50
 
 
 @recipe(Options, paper=DEXML)
@@ -98,6 +98,7 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         others={"mined": mined},
         reckoning=run.reckoning(text.encoder, L, text.labels),

@@ -37,5 +37,14 @@ def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, epochs=o.epochs, warmup=o.warmup)
+    run.train(
+        "encoder",
+        objective,
+        batches,
+        optimizer,
+        {"encoder": text.encoder},
+        epochs=o.epochs,
+        warmup=o.warmup,
+        schedule=o.schedule,
+    )
     return task.model({"encoder": text.embed(text.labels)})

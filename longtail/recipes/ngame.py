@@ -61,6 +61,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler},

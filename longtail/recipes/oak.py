@@ -17,17 +17,17 @@ from longtail.model import Bundle
 from longtail.model.bundle import PLAIN
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import OAK
-from longtail.stages.enriching import EnrichOptions, read_enriched
+from longtail.stages.enriching import GraphEncoderOptions, read_enriched
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import ClusterOptions, due, regroup
-from longtail.train.optimizer import AdamW
+from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ClusterOptions, EnrichOptions, ClassifierOptions, GraphOptions):
+class Options(ClusterOptions, GraphEncoderOptions, ClassifierOptions, GraphOptions):
     """OAK."""
 
     base: str = option(
@@ -56,6 +56,11 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     bank and combiner. Classifiers of the labels on the frozen enriched documents follow. New documents have no links:
     the linker predicts them. Departures and their measurements: docs/explanation/methods/oak.md.
     """
+    return train_with_nodes(run, dataset, o)
+
+
+def train_with_nodes(run: Run, dataset: Dataset, o: Options) -> Bundle:
+    """Train a model of documents with their nodes: the page of `oak`, and of the graph encoders beside it."""
     enriched = read_enriched(run, dataset, o, validation=o.validation if o.base == "ngame" else 0.0)
     task, text = enriched.task, enriched.task.text
     train, known = task.train, enriched.enriched(text, o)
@@ -65,19 +70,20 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, sampler, pool, documents=known.source, links=known.links, graphs=graphs.pools)
     rate = text.rate(o.learning_rate)
-    optimizer = AdamW([{"params": list(text.encoder.parameters()), "lr": rate}, *known.groups(o)], rate)
+    optimizer = adamw((text.encoder, rate), more=known.groups(o))
     encoder_loss, label_loss = loss_named(o.loss), loss_named(o.classifier_loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         x, z, *others = text.encode(b, *known.nodes(b))  # (B, D), (P, D)
         anchors, nodes = others[: len(b.nodes)], others[len(b.nodes) :]  # (A, D) each
         (e,), linked = known.views(b, nodes, x)  # (B, D), (B,)
-        by_all = e @ z.T  # (B, P)
+        y = known.of_labels(b, nodes, z)  # (P, D)
+        by_all = e @ y.T  # (B, P)
         terms = {"enriched": o.enriched_weight * encoder_loss(by_all, b.targets, b.mask)}
         terms |= graphs.terms(b, by_all, x, z, anchors)
         if linked is None or not (o.plain_weight or o.calibration_weight):
             return terms
-        by_text, seen, share = x @ z.T, b.mask & linked[:, None], linked.float().mean()  # (B, P), (B, P), ()
+        by_text, seen, share = known.alone(x) @ y.T, b.mask & linked[:, None], linked.float().mean()  # (B, P) twice, ()
         if o.plain_weight:
             terms["plain"] = o.plain_weight * share * encoder_loss(by_text, b.targets, seen)
         if o.calibration_weight:
@@ -101,17 +107,18 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, **known.modules},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
+        score=task.score(lambda: {"encoder": known.labels()}, linked=lambda: enriched.linked_now(known)),
         others={"sampler": clustered, "graphs": graphs},
     )
 
-    vectors = {"encoder": text.embed(text.labels)}
+    vectors = {"encoder": known.labels()}
     linked = enriched.linked(known)
     if o.base == "ngame" and o.classifier_epochs:
         z, x = vectors["encoder"], known.documents()  # (L, D), (N, D)
         vectors["classifier"] = train_classifiers(run, train, x, z, label_loss, o, epochs=o.classifier_epochs)
         if o.plain_classifiers and known.enrichment is not None:
-            x = text.embed(text.documents)
+            x = known.plain(text.embed(text.documents))
             vectors[PLAIN] = train_classifiers(run, train, x, z, label_loss, o, epochs=o.classifier_epochs, stage=PLAIN)
     return task.model(vectors, linked=linked)

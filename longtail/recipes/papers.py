@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from longtail.recipes.graph_papers import GALAXC, GRAPHFORMERS, GRAPHSAGE, PINA
+from longtail.recipes.linear_papers import BONSAI, DISMEC, PARABEL
+from longtail.recipes.tree_papers import CASCADEXML, ELIAS, LIGHTXML
 from longtail.stages.preset import Preset, Settings, settings
 
 _DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
@@ -199,6 +202,7 @@ _RENEE = "Renee, the settings of its sets with label texts; its code, train_comm
 RENEE = Preset(
     {
         **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
+        **settings("Renee's code; linear in the paper", schedule="cosine"),
         **settings("Renee: the texts of labels are added as rows with one label each", augment="one_hot"),
         **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
     },
@@ -221,7 +225,7 @@ RENEE = Preset(
             ("LF-AmazonTitles-1.3M", 1024, 1e-6, 0.01, 1e-4, 0.7, 15_000),
         )
     },
-    departs=("documents have no unit length and classifiers no bias there", "a cosine schedule there"),
+    departs=("documents have no unit length and classifiers no bias there",),
 )
 _DEXML = "DEXML's code (nilesh2797/DEXML)"
 DEXML = Preset(
@@ -281,6 +285,10 @@ PAPERS: Mapping[str, Preset] = {
     "depsl": DEPSL,
     "ramen": RAMEN,
     "oak": OAK,
+    "graphsage": GRAPHSAGE,
+    "graphformers": GRAPHFORMERS,
+    "pina": PINA,
+    "galaxc": GALAXC,
     "ngame": NGAME,
     "dexa": DEXA,
     "ance": ANCE,
@@ -292,7 +300,13 @@ PAPERS: Mapping[str, Preset] = {
     "eclare": ECLARE,
     "inceptionxml": INCEPTIONXML,
     "inceptionxml_lf": INCEPTIONXML_LF,
+    "lightxml": LIGHTXML,
+    "cascadexml": CASCADEXML,
+    "elias": ELIAS,
     "renee": RENEE,
     "dexml": DEXML,
+    "dismec": DISMEC,
+    "parabel": PARABEL,
+    "bonsai": BONSAI,
 }
 """By recipe."""

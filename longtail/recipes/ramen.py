@@ -83,6 +83,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         before_epoch=before_epoch,
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered, "mined": mined, "graphs": graphs},

@@ -104,7 +104,8 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     batches = text.batches(train, sampler, Pool(train.targets, random=o.random_negatives))
     start, trained = adamw((text.encoder, rate)), {"encoder": text.encoder}
-    run.train("start", beginning, batches, start, trained, epochs=o.start_epochs, warmup=o.warmup)
+    epochs = o.start_epochs
+    run.train("start", beginning, batches, start, trained, epochs=epochs, warmup=o.warmup, schedule=o.schedule)
 
     z, some = text.embed(text.labels), some_rows(train)  # (L, D)
     bias = np.full(L, o.bias or 0.0, np.float32)
@@ -120,6 +121,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, "classifiers": classifiers},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         score=task.score(vectors),
         reckoning=run.reckoning(text.encoder, L),
     )

@@ -56,6 +56,7 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         epochs=o.epochs,
         warmup=o.warmup,
+        schedule=o.schedule,
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
     )
 

@@ -30,11 +30,14 @@ from longtail.stages.held_out import FEWEST
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
+from longtail.stages.teacher import taught
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
+_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
+_DEAR = {"budget", "encoder", "enrich"}
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
@@ -71,16 +74,17 @@ class Options(PickOptions, EnrichOptions, GraphOptions):
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Few documents: twice the passes, and more of them held out, which a second run has back."""
-        settings = super().for_size(documents, given)
+        """A second run, if not on very many documents; of few, twice the passes, and more of them held out."""
+        settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
         if documents >= _MANY:
-            return settings
+            cheap = twice and documents < _VERY_MANY and _DEAR.isdisjoint(given)
+            return {**settings, "refit": True} if cheap else settings
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
         if "batch" in settings:
             settings["batch"] = min(cls.batch, 2 * settings["batch"])
         if share * documents >= FEWEST:
-            settings |= {"validation": share, "refit": given.get("epochs") != "auto"}
+            settings |= {"validation": share, "refit": twice}
         return settings
 
     def check(self, dataset: Dataset) -> None:
@@ -111,12 +115,12 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     text = replace(text, encoder=heads.text)
     learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
     temperature = {"temperature": learned} if o.learned_temperature else {}
-    losses = _losses(o)
+    losses = _losses(o, learned)
     one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
     bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
     weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
-    known = enriched.enriched(text, o)
+    known, teacher_terms = enriched.enriched(text, o), taught(run, task, o)
     graphs = graph_terms(replace(task, text=text), o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     pool = pool_of(train.targets, mined, o)
@@ -135,14 +139,15 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
         def scores(x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
             u = F.pad(F.dropout(u, o.dropout), (0, w.shape[1] - u.shape[1]), value=1)  # (B, D), or (B, D + 1)
-            return learned(x @ z.T), learned(u @ w.T)  # (B, P), (B, P)
+            return x @ z.T, u @ w.T  # (B, P), (B, P)
 
         by_text, by_weight = scores(e, v)
         terms = {name: o.enriched_weight * term for name, term in losses(by_text, by_weight, b.targets, b.mask).items()}
         if linked is not None and o.plain_weight:
             plain, weight = losses(*scores(x, u), b.targets, b.mask & linked[:, None]), linked.float().mean()
             terms |= {f"plain {name}": o.plain_weight * weight * term for name, term in plain.items()}
-        return terms | graphs.terms(b, by_text, x, z, anchors)
+        terms |= teacher_terms(b, encoder=by_text, classifier=by_weight)
+        return terms | graphs.terms(b, learned(by_text), x, z, anchors)
 
     def before_epoch(epoch: int) -> None:
         if epoch == 0:
@@ -174,14 +179,20 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     return task.model(trained, heads=heads, linked=enriched.linked(known))
 
 
-def _losses(o: Options) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
-    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask."""
+def _losses(o: Options, learned: nn.Module) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
+    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask.
+
+    Args:
+        o: the losses, and how they are mixed.
+        learned: divides the scores by a temperature that is learned, or leaves them.
+    """
     temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
     encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
     label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
     binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
 
     def terms(by_text: Tensor, by_weight: Tensor, targets: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        by_text, by_weight = learned(by_text), learned(by_weight)
         both = {
             "encoder": o.mix * encoder_loss(by_text, targets, mask),
             "classifier": (1 - o.mix) * label_loss(by_weight, targets, mask),

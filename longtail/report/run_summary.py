@@ -12,7 +12,7 @@ from typing import Any
 from longtail.errors import BadInput
 from longtail.files import is_of_another, read_json
 from longtail.locks import LOCK
-from longtail.model.bundle import CARD
+from longtail.model.saved import CARD
 from longtail.report.commands import given_arguments
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log

@@ -10,10 +10,16 @@ from typing import Any
 from longtail.errors import BadInput
 from longtail.files import read_json
 from longtail.search.base import IndexKind, Rows
+from longtail.search.codes import BINARY, FLOAT16, INT8
 from longtail.search.exact import exact_over
-from longtail.search.faiss import CARD, HNSW, IVFPQ, REMEDY, Approximate, build, hnsw_bytes, ivfpq_bytes
+from longtail.search.faiss import CARD, HNSW, IVFPQ, REMEDY, Approximate, Method, build, hnsw_bytes, ivfpq_bytes
 from longtail.search.on_disk import IVFPQ_ON_DISK
 from longtail.topk import FloatArray
+
+
+def _codes(method: Method, about: str) -> IndexKind:
+    return IndexKind(partial(build, method=method), about, partial(Approximate.load, method=method))
+
 
 INDEXES: dict[str, IndexKind] = {
     "exact": IndexKind(exact_over, "every label at each query: what the others are measured against"),
@@ -32,6 +38,9 @@ INDEXES: dict[str, IndexKind] = {
         "the same with these bytes on the disk: for tables whose bytes do not fit in memory",
         partial(Approximate.load, method=IVFPQ_ON_DISK),
     ),
+    "float16": _codes(FLOAT16, "two bytes a number, all looked at: half the memory of the table, and nothing lost"),
+    "int8": _codes(INT8, "a byte a number, all looked at: a quarter of the memory of the table"),
+    "binary": _codes(BINARY, "a bit a number, all looked at, and the best scored exactly: a thirtieth of the memory"),
 }
 """Every index over label vectors; one row each. Those that can be loaded are approximate, and kept with a model."""
 

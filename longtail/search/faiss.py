@@ -46,10 +46,11 @@ class Measured(NamedTuple):
     """What is known of an approximate index.
 
     Attributes:
-        method: hnsw or ivfpq.
+        method: a key of `longtail.search.INDEXES`.
         labels: L.
         width: W of the table.
-        effort: candidates (hnsw) or cells (ivfpq) that a search looks at.
+        effort: candidates (hnsw) or cells (ivfpq) that a search looks at, or labels that it scores exactly (codes),
+            more for more than k places.
         k: the cut-off of the recall.
         target: the recall that was asked for, in [0, 1].
         recall: share of exact search's k best labels that it finds, on queries that did not choose the effort.
@@ -75,14 +76,14 @@ class Method:
     Attributes:
         name: in ``index.json``.
         empty: an index without vectors, from the rows of the table, L, W and a generator of random numbers.
-        rescored: candidates that are scored exactly, for each place of a ranking.
+        rescored: candidates that are scored exactly, for each place of a ranking; as many as the effort says if None.
         set_effort: makes an index look at so many candidates or cells, when so many labels are wanted.
         fill: adds the rows of L labels to one without vectors.
     """
 
     name: str
     empty: Callable[[Rows, int, int, np.random.Generator], Any]
-    rescored: int
+    rescored: int | None
     set_effort: Callable[[Any, int, int], None]
     fill: Callable[[Any, Rows, int], None]
 
@@ -122,8 +123,10 @@ class Approximate:
         return TopK(ids, scores)
 
     def _search(self, queries: FloatArray, k: int, more: int, exclude: CSR | None = None) -> TopK:
-        wanted = min(k * self.method.rescored + more, self.measured.labels)
-        self.method.set_effort(self.index, self.measured.effort, wanted)
+        effort, each = self.measured.effort, self.method.rescored
+        wanted = max(effort, -(-k * effort // self.measured.k)) if each is None else k * each
+        wanted = min(wanted + more, self.measured.labels)
+        self.method.set_effort(self.index, effort, wanted)
         ids = self.index.search(padded(queries), wanted)[1] if len(queries) else np.zeros((0, wanted), np.int64)
         if exclude is not None:
             ids = np.where(holds(exclude, ids), -1, ids)
@@ -158,7 +161,7 @@ class Approximate:
                 index = faiss.read_index(str(folder / _INDEX), faiss.IO_FLAG_ONDISK_SAME_DIR)
         except RuntimeError as error:
             raise BadInput(folder, "expected an index of faiss, found none", remedy=REMEDY) from error
-        if (index.ntotal, index.d) != (measured.labels, _columns(measured.width)):
+        if (index.ntotal, index.d) != (measured.labels, columns_of(measured.width)):
             problem = f"expected {measured.labels} vectors of width {measured.width}, found {index.ntotal} of {index.d}"
             raise BadInput(folder, problem, remedy=REMEDY)
         return cls(index, rows, method, measured)
@@ -180,7 +183,7 @@ def build(
         rows: reads rows of the (L, W) table; it is asked for blocks of them.
         labels: L, at least 2.
         queries: (Q, W), Q at least 2: like those that will be asked.
-        method: `HNSW` or `IVFPQ`.
+        method: `HNSW`, `IVFPQ`, or one of `longtail.search.codes`.
         target: recall at k that is asked for, in (0, 1].
         k: labels a query.
         seed: of the rows that cells and codes are learned from.
@@ -227,7 +230,8 @@ def blocks(start: int, stop: int) -> Iterator[IntArray]:
     return (np.arange(at, min(at + _BLOCK, stop)) for at in range(start, stop, _BLOCK))
 
 
-def _fill(index: Any, rows: Rows, labels: int) -> None:
+def fill(index: Any, rows: Rows, labels: int) -> None:
+    """Add the rows of L labels to an index without vectors."""
     for ids in blocks(0, labels):
         index.add(padded(rows(ids)))
 
@@ -250,7 +254,7 @@ def load_faiss() -> Any:
 
 def _hnsw(_rows: Rows, _labels: int, width: int, _generator: np.random.Generator) -> Any:
     faiss = load_faiss()
-    index = faiss.IndexHNSWFlat(_columns(width), _LINKS, faiss.METRIC_INNER_PRODUCT)
+    index = faiss.IndexHNSWFlat(columns_of(width), _LINKS, faiss.METRIC_INNER_PRODUCT)
     index.hnsw.efConstruction = _CONSTRUCTION
     return index
 
@@ -261,13 +265,13 @@ def _look_at_candidates(index: Any, effort: int, wanted: int) -> None:
 
 def hnsw_bytes(labels: int, width: int) -> int:
     """Memory that `HNSW` takes."""
-    return labels * (4 * _columns(width) + 8 * _LINKS + 16)
+    return labels * (4 * columns_of(width) + 8 * _LINKS + 16)
 
 
 def _ivfpq(rows: Rows, labels: int, width: int, generator: np.random.Generator) -> Any:
     if labels < _CODES:
         raise BadInput("method", f"expected {_CODES} labels or more for ivfpq, found {labels}", remedy="take hnsw")
-    faiss, columns, cells = load_faiss(), _columns(width), _cells(labels)
+    faiss, columns, cells = load_faiss(), columns_of(width), _cells(labels)
     index = faiss.IndexIVFPQ(
         faiss.IndexFlatIP(columns), columns, cells, columns // _NUMBERS_A_BYTE, 8,
         faiss.METRIC_INNER_PRODUCT,
@@ -279,7 +283,7 @@ def _ivfpq(rows: Rows, labels: int, width: int, generator: np.random.Generator) 
 
 def ivfpq_bytes(labels: int, width: int) -> int:
     """Memory that `IVFPQ` takes: codes, ids, and the centres of cells."""
-    return labels * (_columns(width) // _NUMBERS_A_BYTE + 8) + 4 * _cells(labels) * _columns(width)
+    return labels * (columns_of(width) // _NUMBERS_A_BYTE + 8) + 4 * _cells(labels) * columns_of(width)
 
 
 def _cells(labels: int) -> int:
@@ -291,15 +295,16 @@ def _look_into_cells(index: Any, effort: int, wanted: int) -> None:
     index.nprobe = min(max(effort, -(-wanted * index.nlist // index.ntotal)), index.nlist)
 
 
-HNSW = Method("hnsw", _hnsw, rescored=1, set_effort=_look_at_candidates, fill=_fill)
-IVFPQ = Method("ivfpq", _ivfpq, rescored=16, set_effort=_look_into_cells, fill=_fill)
+HNSW = Method("hnsw", _hnsw, rescored=1, set_effort=_look_at_candidates, fill=fill)
+IVFPQ = Method("ivfpq", _ivfpq, rescored=16, set_effort=_look_into_cells, fill=fill)
 
 
-def _columns(width: int) -> int:
+def columns_of(width: int) -> int:
+    """The width of a table of such vectors, once they are `padded`."""
     return -(-width // _FULL) * _FULL
 
 
 def padded(vectors: FloatArray) -> AnyArray:
     """(n, W) vectors as an index takes them, with zeros behind."""
-    missing = _columns(vectors.shape[1]) - vectors.shape[1]
+    missing = columns_of(vectors.shape[1]) - vectors.shape[1]
     return np.ascontiguousarray(np.pad(vectors, ((0, 0), (0, missing))), np.float32)

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
-from longtail.data.sparse import CSR, csr, row_of_entry, stacked, values_at, widened
+from longtail.data.sparse import CSR, csr, ranked, row_of_entry, stacked, values_at, widened
 from longtail.data.texts import Strings
 from longtail.errors import BadInput
 from longtail.search.fusion import Fusion
@@ -93,7 +93,7 @@ class Memory:
         ends = zip(columns.indptr[:-1], columns.indptr[1:], strict=True)
         return [self.keys.vectors[columns.indices[start:end]] for start, end in ends]
 
-    def of_examples(self, examples: Sequence[FloatArray]) -> Memory:
+    def of_parts(self, examples: Sequence[FloatArray]) -> Memory:
         """The memory of other documents with the same weights: (e, W) vectors of those of each of m labels."""
         owners = np.repeat(np.arange(len(examples)), [len(one) for one in examples])
         labels = csr(np.arange(len(owners)), owners, (len(owners), len(examples)))
@@ -272,7 +272,7 @@ class Remembering:
             votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near])
             if exclude is not None:
                 votes = apart(votes, exclude[block])
-            further = most_of(votes, RECALLED)  # (B, R)
+            further = ranked(votes, RECALLED).ids  # (B, R)
             further[(further[:, :, None] == top.ids[block, None, :]).any(2)] = -1
             there = further >= 0
             scores = np.full(further.shape, -np.inf, np.float32)
@@ -291,14 +291,3 @@ def _softmax(scores: FloatArray) -> FloatArray:
     top = np.maximum(scores.max(1, keepdims=True, initial=-np.inf), np.float32(-1e30))
     weights = np.exp((scores - top) / TEMPERATURE)
     return np.asarray(weights / np.maximum(weights.sum(1, keepdims=True), 1e-30), np.float32)
-
-
-def most_of(votes: CSR, k: int) -> IntArray:
-    """(n, k) columns with the largest values of each row of (n, L), the lower one first on a tie, padded with -1."""
-    rows = row_of_entry(votes)
-    order = np.lexsort((votes.indices, -votes.data, rows))
-    place = np.arange(len(rows)) - votes.indptr[rows]
-    kept = place < k
-    first = np.full((votes.shape[0], k), -1, np.int64)
-    first[rows[kept], place[kept]] = votes.indices[order][kept]
-    return first

@@ -140,7 +140,7 @@ async def model(request: Request, service: Served) -> Response:
             "kinds": list(snapshot.kinds),
             "probabilities": [kind for kind in snapshot.kinds if kind in snapshot.calibrations],
             "fields": list(snapshot.fields),
-            "encoder": " and ".join(type(encoder).__name__ for encoder in snapshot.encoders),
+            "encoder": " and ".join(type(encoder).__name__ for encoder in snapshot.encoders) or "none",
             "width": sum(encoder.width for encoder in snapshot.encoders),
             "labels": {**snapshot.counts, "all": len(snapshot)},
             "index": {kind: getattr(index, "measured")._asdict() for kind, index in indexes.items()},  # noqa: B009

@@ -25,6 +25,7 @@ from longtail.shards.turns import Turns
 
 Result = TypeVar("Result")
 _SAID, _LENGTH = 1024, 8  # bytes of a value that is told, and of its length before it
+_APART, _SEEDS = 0x9E3779B97F4A7C15, 2**63  # between the seeds of shards, and how many there are
 _local = threading.local()
 
 
@@ -32,6 +33,12 @@ def here() -> Shard | None:
     """The shard that this thread works on; None outside of a step, and where a run has one only."""
     shard: Shard | None = getattr(_local, "shard", None)
     return shard
+
+
+def step_seed() -> int:
+    """The seed of the random numbers of a step, the same in each of its parts."""
+    shard = here()
+    return (torch.initial_seed() - (0 if shard is None else shard.own_seed(0))) % _SEEDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,10 @@ class Shard:
         self.same: Sequence[Tensor] = ()
         self.wholes: Mapping[int, int] = {}
         self._met: list[Callable[[], None]] = []
+
+    def own_seed(self, seed: int) -> int:
+        """That of the shard's own random numbers in a step with a seed below 2^63."""
+        return (seed + self.index * _APART) % _SEEDS
 
     def exchange(self, parts: Sequence[Tensor], counts: Sequence[int] | None = None) -> list[Tensor]:
         """Send each shard a tensor, and get one of each, without gradients.

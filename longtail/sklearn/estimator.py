@@ -18,7 +18,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.devices import choose_device
 from longtail.files import make_folder, scratch_folder
-from longtail.model import Bundle
+from longtail.model import Bundle, Model, open_model
 from longtail.model.learning import Lessons, taught
 from longtail.model.predictions import Predictions
 from longtail.recipes import RECIPES
@@ -145,7 +145,8 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
             problem = "expected a new folder, found a run"
             raise BadValue(out, problem, remedy="choose another, or leave it out; longtail.load opens that one")
         run = Run(out, Log(out and out / LOG, Console() if self.verbose else None))
-        self.model_ = RECIPES[self.recipe](Dataset("texts", Split(documents, matrix), labels), out=run, **options)
+        data = Dataset("texts", Split(documents, matrix), labels)
+        self.model_: Model = RECIPES[self.recipe](data, out=run, **options)
         self.classes_ = np.array(classes)
         self._form: Form = targets.form
         self._usual = max(1, round(matrix.nnz / len(documents)))
@@ -201,6 +202,9 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
             texts = texts[len(known) :] if len(texts) == len(known) + len(new) else texts
         labels = Texts.given(label_records(new, texts), "label_texts")
         matrix = targets.over(columns_of([*known, *new]))
+        if not isinstance(self.model_, Bundle):
+            problem = f"expected a model that is taught without training, found one of {self.recipe}"
+            raise BadValue("recipe", problem, remedy="fit it again with all documents, or choose another recipe")
         self.model_, self._lessons = taught(self.model_, labels, documents, matrix, self._lessons)
         self.classes_ = np.array([*known, *new])
         return self
@@ -300,4 +304,4 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
                     make_folder((folder / name).parent)
                     (folder / name).write_bytes(content)
                 device = choose_device(getattr(self, "device", "auto"))
-                self.model_ = Bundle.load(folder / "model", device=device)
+                self.model_ = open_model(folder / "model", device=device)

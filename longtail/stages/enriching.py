@@ -15,7 +15,8 @@ from longtail.batches.links import LinkedNodes, heaviest_links
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts, appended
-from longtail.modules.enrichment import Combiner, Design, Enrichment, attention_entropy
+from longtail.modules.combiners import COMBINERS, Design, make_combiner
+from longtail.modules.enrichment import Enrichment, attention_entropy
 from longtail.modules.linker import Linked
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import hold_out
@@ -39,10 +40,7 @@ class EnrichOptions(LinkOptions):
         "without links is its text; else it starts at the untrained encoder's vectors, as published",
     )
     bank_learning_rate: float = option(2e-2, "of the bank", within=NATURAL)
-    bank_row_wise: bool = option(
-        False,
-        "row-wise Adam for the bank: one second moment a node, for a third less memory",
-    )
+    bank_row_wise: bool = option(False, "row-wise Adam for the bank: one second moment a node, a third less memory")
     combiner: str = option(
         "attention",
         "attention, mean (each node counts the same, Table 6), or early (the nodes' texts are appended to the "
@@ -53,11 +51,9 @@ class EnrichOptions(LinkOptions):
     attention_heads: int = option(1, "of the attention", within=COUNT)
     spectral_norm: bool = option(True, "keep the combiner's projections at a spectral norm of 1")
     attention_temperature: float | None = option(
-        None, "of the attention; the root of the width if left out", within=POSITIVE
+        None, "of the attention; root of the width if left out", within=POSITIVE
     )
-    attention_dropout: float = option(
-        0.1, "share of the attention weights that are dropped in a step", within=BELOW_ONE
-    )
+    attention_dropout: float = option(0.1, "share of the attention weights that a step drops", within=BELOW_ONE)
     enriched_weight: float = option(1.0, "of the loss of enriched documents", within=NATURAL)
     plain_weight: float = option(
         1.0, "of the loss of the same documents without their nodes; 0 switches it off (Table 5)", within=NATURAL
@@ -71,9 +67,21 @@ class EnrichOptions(LinkOptions):
         """Of the combiner; None where texts of nodes are appended to those of documents."""
         if self.combiner == "early":
             return None
-        attention = self.combiner == "attention"
         heads, temperature = self.attention_heads, self.attention_temperature
-        return Design(attention, heads, self.spectral_norm, temperature, self.attention_dropout)
+        return Design(self.combiner, heads, self.spectral_norm, temperature, self.attention_dropout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphEncoderOptions(EnrichOptions):
+    """Documents with the nodes of a graph."""
+
+    combiner: str = option(
+        "attention",
+        "attention, mean, early (see docs/explanation/methods/oak.md), or one of a graph encoder, which labels go "
+        "through, too: graphsage or graphformers",
+        choices=(*COMBINERS, "early"),
+    )
+    label_links: bool = option(False, "enrich labels, too, with the nodes that they have in the graph")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +115,11 @@ class EnrichedTask:
         if o.design is not None:
             nodes = text.tokens(self.linking.nodes, ("title",))
             empty = np.zeros((len(nodes), text.encoder.width), np.float32)
-            combiner = Combiner(text.encoder.width, o.design, seed=text.run.seed)
+            combiner = make_combiner(text.encoder.width, o.design, seed=text.run.seed)
             enrichment = Enrichment(empty, combiner).to(text.run.device)
             enrichment.bank.requires_grad_(o.bank)
-        known = Enriched(text, enrichment, nodes, most=self.most, read=read_in_steps)
+        of_labels = self.linking.of_labels if isinstance(o, GraphEncoderOptions) and o.label_links else None
+        known = Enriched(text, enrichment, nodes, most=self.most, read=read_in_steps, of_labels=of_labels)
         self.link(known, self.edges)  # true ones, for the plan
         return known
 
@@ -132,6 +141,13 @@ class EnrichedTask:
     def linked(self, known: Enriched) -> Linked | None:
         """What enriches a new document, when all is trained."""
         return None if self.linking is None else self.linking.linked(self.task.text, known.finished())
+
+    def linked_now(self, known: Enriched) -> Linked | None:
+        """What enriches a new document in training; None where its text alone will do, or there is no linker yet."""
+        alike = known.enrichment is None or known.enrichment.combiner.passes
+        if self.linking is None or alike or self.linking.o.share_encoder:
+            return None
+        return Linked(self.linking.linker(), self.linking.o.links, known.finished())
 
 
 def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: float) -> EnrichedTask:
@@ -167,8 +183,8 @@ class Enriched:
     """Documents, the nodes that they are linked to, and the enrichment that is trained on them.
 
     A recipe gives `source` and ``links`` to its `Loader`, encodes the `nodes` of a batch along with its texts, asks for
-    the `views` of it, and for all `documents` when it clusters them or trains classifiers on them. Without links, a
-    document is what its encoder says.
+    the `views` of it and its labels, and for all `documents` when it clusters them or trains classifiers on them.
+    Without links, a document is what its encoder says, or what a graph encoder makes of that `alone`.
 
     Args:
         text: the encoder, and the tokens of documents and labels; the log of its run says how evenly documents weigh
@@ -178,6 +194,7 @@ class Enriched:
         nodes: the tokens of M nodes; None without an enrichment.
         most: nodes that a document has at most.
         read: whether the bank is added to what the encoder says of the nodes in each step; else it is all there is.
+        of_labels: (L, M) links of labels; None where labels are not enriched.
 
     Attributes:
         links: of a batch's documents to nodes; None without an enrichment.
@@ -185,15 +202,23 @@ class Enriched:
     """
 
     def __init__(
-        self, text: Text, enrichment: Enrichment | None, nodes: Ragged | None, *, most: int, read: bool
+        self,
+        text: Text,
+        enrichment: Enrichment | None,
+        nodes: Ragged | None,
+        *,
+        most: int,
+        read: bool,
+        of_labels: CSR | None = None,
     ) -> None:
         self.text, self.enrichment, self._nodes, self._read = text, enrichment, nodes, read
+        self._of_labels = None if of_labels is None else heaviest_links(of_labels, most)  # (L, K)
         self.tokens = text.documents
         self.links: LinkedNodes | None = None
         if nodes is not None:
             tokens = partial(text.encoder.tokenizer.batch, nodes) if read else None
             none = CSR((len(text.documents), len(nodes)), dtype=np.float32)
-            self.links = LinkedNodes(none, most, tokens)
+            self.links = LinkedNodes(none, most, tokens, of_labels)
 
     def fill(self) -> None:
         """Start a bank that is all there is at the encoder's vectors of the nodes' texts."""
@@ -242,15 +267,38 @@ class Enriched:
             views: (B, D) each, of its documents, of unit length.
 
         Returns:
-            The enriched views, (B, D) each, of unit length; and (B,) bool, which documents are linked to nodes, or None
-            where none is, and the views are those that were given.
+            The enriched views, (B, D) each, of unit length; and (B,) bool, which documents are linked, None for none.
         """
         if self.enrichment is None or b.links is None or not len(b.links.node_ids):
-            return views, None
+            return tuple(self.alone(view) for view in views), None
         nodes = self.enrichment.read(b.links.node_ids, *texts)  # (A, D)
         places, chances = b.links.places, b.links.chances
         enriched = tuple(self.enrichment.combiner(view, nodes, places, chances)[0] for view in views)
         return enriched, (places >= 0).any(1)
+
+    def alone(self, x: Tensor) -> Tensor:
+        """What (B, D) documents, or labels, are without their nodes."""
+        return x if self.enrichment is None else self.enrichment.combiner.alone(x)
+
+    def of_labels(self, b: Batch, texts: Sequence[Tensor], z: Tensor) -> Tensor:
+        """Enrich the labels of a batch, (P, D), where labels are; the arguments are those of `views`."""
+        if self.enrichment is None or b.links is None or b.links.of_labels is None:
+            return self.alone(z)
+        nodes = self.enrichment.read(b.links.node_ids, *texts) if len(b.links.node_ids) else z[:0]
+        enriched: Tensor = self.enrichment.combiner(z, nodes, b.links.of_labels)[0]
+        return enriched
+
+    def labels(self) -> FloatArray:
+        """All labels, enriched where they are, (L, D) float32, under the current parameters."""
+        z = self.text.embed(self.text.labels)
+        if self._of_labels is None or self.enrichment is None:
+            return self.plain(z)
+        texts = self._texts_of_nodes()
+        return z if self.text.run.plan is not None else self.enrichment.enrich(z, self._of_labels, texts)[0]
+
+    def plain(self, x: FloatArray) -> FloatArray:
+        """What (n, D) texts are without their nodes."""
+        return x if self.enrichment is None or self.text.run.plan is not None else self.enrichment.alone(x)
 
     def documents(self) -> FloatArray:
         """All training documents, enriched, (N, D) float32, under the current parameters."""

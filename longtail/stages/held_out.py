@@ -11,7 +11,7 @@ import numpy as np
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
-from longtail.data.sparse import CSR, values_at
+from longtail.data.sparse import CSR, ranked, values_at
 from longtail.data.split import Split
 from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
@@ -22,7 +22,6 @@ from longtail.model.remembering import key_width, remember, remembering
 from longtail.options import BELOW_ONE, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
 from longtail.search.keys import keys_of
-from longtail.search.memory import most_of
 from longtail.stages.recipe import SCORED, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
@@ -34,6 +33,7 @@ PREFERENCES = {  # and what counts then
 }
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
+_OTHER_SEED = 1_000_003  # is added to that of a run for its second one, whose random numbers are others
 FEWEST = 25  # held-out documents, on fewer of which a fusion of two scores is worse than their sum
 _LEAST = 100  # held-out documents that can say whether a memory gains
 _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
@@ -59,7 +59,9 @@ class FusionOptions(RunOptions):
         "ask the training documents nearest to a text for its labels, too, if documents held out gain by it",
     )
     refit: bool = option(
-        False, "train once more, on all documents, and rank with the fusion that was learned; it takes twice as long"
+        False,
+        "train once more, on all documents and by other lots, and rank by the mean of both (a bag's; by the second, of "
+        "other encoders) with the fusion that was learned; it takes twice as long",
     )
 
     @classmethod
@@ -70,7 +72,8 @@ class FusionOptions(RunOptions):
 
     def for_refit(self) -> Mapping[str, Any]:
         """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
-        return {"validation": 0.0, "refit": False} if self.refit and self.validation else {}
+        again = {"validation": 0.0, "refit": False, "seed": self.seed + _OTHER_SEED}
+        return again if self.refit and self.validation else {}
 
 
 def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:
@@ -243,7 +246,7 @@ def _remembering(
     votes = asked.votes(asked.neighbours(keys_of(learning.vectors, model.key_columns)))
     if learning.held_out.filtered is not None:
         votes = apart(votes, learning.held_out.filtered)
-    most = most_of(votes, _CANDIDATES)
+    most = ranked(votes, _CANDIDATES).ids
     learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
     trial = None
 

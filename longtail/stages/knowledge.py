@@ -93,7 +93,7 @@ def _encoded(run: Run, name: str, texts: list[str]) -> FloatArray:
     model = TransformerEncoder(name, max_length=_TOKENS).to(run.device).eval()
     if run.plan is None:
         run.log.say(f"encoding {len(texts):,} words with {name}, once")
-    return run.embed(model, model.tokenizer(texts), what="encoding the vocabulary")
+    return run.embed(model, model.label_tokenizer(texts), what="encoding the vocabulary")
 
 
 def _kept(run: Run, folder: Path, name: str, texts: list[str]) -> FloatArray:

@@ -10,10 +10,9 @@ import numpy as np
 from longtail.data.dataset import Dataset
 from longtail.data.filters import answers, apart, matches
 from longtail.data.graph import Graph
-from longtail.data.sparse import CSR, csr, load_csr, row_of_entry, save_csr
+from longtail.data.sparse import CSR, csr, load_csr, row_of_entry, save_csr, take_entries
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
-from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
@@ -22,17 +21,20 @@ from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.stages.frozen_encoder import LabelVectorOptions, train_classifiers
+from longtail.stages.graph_that_enriches import graph_that_enriches
 from longtail.stages.held_out import FusionOptions, fuse, rows_held_out
+from longtail.stages.language_model import given
 from longtail.stages.recipe import Recipe
 from longtail.stages.task import Text
+from longtail.text.tokens import token_table
 from longtail.topk import IntArray, TopK
 from longtail.train.run import Run
 from longtail.transforms import augmented
 
-TRAIN_LINKS = ("true", "answer-free", "out-of-fold")
+TRAIN_LINKS = ("true", "answer-free", "predicted", "out-of-fold")
 LINKERS = (
     *("unidec", "depsl", "ramen", "ngame", "dexa", "ance", "dpr", "siamesexml", "astec", "decaf", "eclare"),
-    *("inceptionxml", "inceptionxml_lf", "renee", "dexml"),
+    *("inceptionxml", "inceptionxml_lf", "lightxml", "cascadexml", "elias", "renee", "dexml"),
 )
 _LINKS = "links that enrich documents"  # a graph of the training rows while some are added, and their links with them
 
@@ -42,7 +44,9 @@ class LinkOptions(LabelVectorOptions):
     """Links of documents to nodes."""
 
     enrich: str | None = option(
-        None, "the graph whose nodes enrich documents; the only one if left out, and none for documents as they are"
+        None,
+        "the graph whose nodes enrich documents; the only one if left out, none for documents as they are, and joint "
+        "for that of labels and training documents, which true pairs make",
     )
     linker: str = option(
         "unidec",
@@ -50,6 +54,7 @@ class LinkOptions(LabelVectorOptions):
         choices=LINKERS,
     )
     linker_epochs: int = option(6, "of the linker", within=NATURAL)
+    label_rows: bool = option(False, "the linker learns from the texts of labels and their nodes in the graph, too")
     share_encoder: bool = option(
         False,
         "no encoder of the linker's own: it is trained last, as classifiers of the nodes on the frozen encoder, so "
@@ -57,8 +62,8 @@ class LinkOptions(LabelVectorOptions):
     )
     train_links: str = option(
         "answer-free",
-        "links that documents are trained with: as they are, without the nodes that are labels of the document, or "
-        "predicted by linkers that have not seen the document",
+        "links that documents are trained with: as they are, without the nodes that are labels of the document, "
+        "predicted by the linker, or predicted by linkers that have not seen the document",
         choices=TRAIN_LINKS,
     )
     folds: int = option(
@@ -88,6 +93,8 @@ class Linking:
         links: (N, M) the same links of the training documents, by their weights in the graph.
         answers: (N, M) nodes that are true labels of the training documents.
         nodes: M texts.
+        labels: L texts.
+        of_labels: (L, M) the links of labels in the graph, none to a node of a label's own text.
         recipe: of the linker.
         o: how.
         run: the linkers' runs are folders in its folder.
@@ -98,6 +105,8 @@ class Linking:
     links: CSR
     answers: CSR
     nodes: Texts
+    labels: Texts
+    of_labels: CSR
     recipe: Recipe
     o: LinkOptions
     run: Run
@@ -135,9 +144,10 @@ class Linking:
     def links_to_train_with(self) -> CSR:
         """The (N, M) links that training documents are enriched with. Linkers are trained here: the first stage.
 
-        They are the true links, or those of them that do not give a true label away, or those that linkers predict
-        which have not seen the document, as they are predicted for new documents: each of F parts of the documents is
-        linked by a linker that was trained on the others. Their weights are those of the graph, or `are_chances`.
+        They are the true links, or those of them that do not give a true label away, or those that the linker predicts,
+        or those that linkers predict which have not seen the document, as they are predicted for new documents: each of
+        F parts of the documents is linked by a linker that was trained on the others. Their weights are those of the
+        graph, or `are_chances`.
         """
         if not self.o.share_encoder:
             self.linker()
@@ -169,12 +179,13 @@ class Linking:
             remove_folder(folder)
 
     def _predicted(self) -> CSR:
-        """The links of each fold of the documents, by a linker that was trained on the others."""
-        folds, most = self.o.folds, self.o.links
+        """The links of each fold of the documents, by a linker that was trained on the others; one fold is all."""
+        folds, most = self.o.folds if self.o.train_links == "out-of-fold" else 1, self.o.links
         fold = np.random.default_rng([self.o.seed, 0, 0, 0, 5]).permutation(len(self.train)) % folds
         ids, weights = np.full((len(self.train), most), -1, np.int64), np.ones((len(self.train), most), np.float32)
         for i in range(folds):
-            linker = self.linker(f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
+            without = () if folds == 1 else (f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
+            linker = self.linker(*without)
             rows = np.flatnonzero(fold == i)
             if self.run.plan is None:
                 found = Linked(linker, most, None).find(self.train.documents.take(rows))
@@ -199,38 +210,51 @@ class Linking:
             if folder is None or not (folder / "model" / "bundle.json").is_file():
                 some = np.arange(len(self.train)) if rows is None else rows
                 some = some[np.diff(self.train.targets.indptr)[some] > 0]
-                trained = self._trained(name, Dataset("links", self.train.take(some), self.nodes))
+                data = Dataset("links", self.train.take(some), self.nodes)
+                trained = self._trained(name, data.with_rows(self._label_rows(rows)) if self.o.label_rows else data)
             if folder is not None and (trained is None or self.run.plan is None):
                 trained = Bundle.load(folder / "model", device=self.run.device)  # as a resumed run finds it
             assert trained is not None
             self._made[name] = trained
         return self._made[name]
 
+    def _label_rows(self, rows: IntArray | None) -> Split:
+        """The texts of labels that have nodes, none of which is a document that is not among some rows."""
+        titles, links = self.train.documents.fields["title"], self.of_labels
+        if rows is not None:
+            unseen = matches(titles.take(np.setdiff1d(np.arange(len(titles)), rows)), self.nodes.fields["title"])
+            links = take_entries(links, ~np.isin(links.indices, unseen.indices))
+        some = np.flatnonzero(np.diff(links.indptr))
+        texts = self.labels.take(some)
+        itself = matches(texts.fields["title"], self.nodes.fields["title"])
+        return Split(texts, csr(row_of_entry(links[some]), links[some].indices, itself.shape), itself)
+
     def _trained(self, name: str, data: Dataset) -> Bundle:
         if self.run.plan is None:
             on = f"{len(data.train):,} documents and {len(data.labels):,} nodes"
             self.run.log.say(f"{name}: {self.recipe.__name__} on {on}")
         o = self.o
-        return self.recipe(
+        trained: Bundle = self.recipe(
             data,
             out=self.run.within(name),
             encoder=o.encoder,
             fields=o.fields,
             width=o.width,
             max_length=o.max_length,
-            texts_at_once=o.texts_at_once,
             static_vectors=o.static_vectors,
             epochs=o.linker_epochs,
             batch=o.batch,
             random_negatives=o.random_negatives,
             seed=o.seed,
             device=o.device,
+            **given(o),
             **({"memory": False} if "memory" in signature(self.recipe).parameters else {}),
         )
+        return trained
 
     def linker_on(self, text: Text) -> Bundle:
         """A linker on an encoder that is trained already: classifiers of the nodes, and their fusion with the texts."""
-        nodes = text.embed(text.tokens(self.nodes, ("title",)))
+        nodes = text.embed(token_table(self.nodes, ("title",), text.encoder.label_tokenizer))
         documents = text.embed(text.tokens(self.train.documents, self.o.fields))
         loss, epochs = loss_named("decoupled_softmax"), self.o.linker_epochs
         trained = train_classifiers(self.run, self.train, documents, nodes, loss, self.o, stage="linker", epochs=epochs)
@@ -263,14 +287,15 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
     Raises:
         BadInput: there is no such graph, there are several, or the graph links no training document.
     """
-    name = graph_named(dataset, o.enrich)
-    if name is None:
-        return None
-    nodes, weighted = dataset.graphs[name].nodes, dataset.graphs[name].train
-    assert weighted is not None
     out = rows_held_out(dataset, validation, o.seed)
     kept = np.setdiff1d(np.arange(len(dataset.train)), out)
-    itself = matches(dataset.train.documents.fields["title"], nodes)
+    graph, titles = graph_that_enriches(dataset, o.enrich, kept), dataset.labels.fields["title"]
+    if graph is None:
+        return None
+    nodes, weighted = graph.nodes, graph.train
+    assert weighted is not None
+    of_labels = CSR((len(titles), len(nodes)), dtype=np.float32) if graph.label is None else graph.label
+    itself = matches(dataset.train.documents.fields["title"].canonical(), nodes.canonical())
     links = apart(weighted, itself)
     split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
@@ -279,33 +304,9 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         links[kept],
         answers(dataset.train.targets[kept], nodes, dataset.labels),
         Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
+        Texts(Strings.of([""] * len(titles)), dataset.labels.fields),
+        apart(of_labels, matches(titles, nodes)),
         recipe,
         o,
         run,
     )
-
-
-def graph_named(dataset: Dataset, name: str | None) -> str | None:
-    """The name of the graph that is meant, whose nodes shall enrich documents; None for none.
-
-    Args:
-        dataset: has the graphs.
-        name: of a graph, ``none``, or None for the only one.
-
-    Raises:
-        BadInput: there is no such graph, there are several to choose from, or it links no training document.
-    """
-    if name == "none":
-        return None
-    known = ", ".join(dataset.graphs) or "none"
-    if name is None:
-        if len(dataset.graphs) != 1:
-            problem = f"the data set has {len(dataset.graphs)} graphs: {known}"
-            raise BadInput("enrich", problem, remedy="name the one whose nodes are to enrich documents, or none")
-        (name,) = dataset.graphs
-    if name not in dataset.graphs:
-        raise BadInput("enrich", f"the data set has no graph {name}", remedy=f"its graphs are: {known}")
-    edges = dataset.graphs[name].train
-    if edges is None or not edges.nnz:
-        raise BadInput("enrich", f"graph {name} links no training document", remedy="name another, or none")
-    return name

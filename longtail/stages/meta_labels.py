@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from longtail.batches.batch import Batch, pairs_in_pool
+from longtail.batches.batch import Batch, pairs_on_device
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
@@ -99,7 +99,7 @@ def train_with_meta_labels(
             by_text = inner_products(with_one(x), torch.cat([z, levels], 1), b.places)  # (B, P) or (B, S)
             found["text"] = loss(by_text, b.targets, b.mask)
         x = with_one(F.dropout(x, o.dropout))  # (B, D + 1)
-        found["meta"] = o.meta_weight * loss(x @ c.T, *_pairs(by_cluster, b.rows, ids))
+        found["meta"] = o.meta_weight * loss(x @ c.T, *pairs_on_device(by_cluster, b.rows, ids))
         scores = inner_products(x.detach() if detached else x, w, b.places)  # (B, P) or (B, S)
         found["label"] = loss(scores, b.targets, b.mask)
         return found
@@ -113,7 +113,7 @@ def train_with_meta_labels(
 
     def train(stage: str, epochs: int, *, detached: bool, **between: Any) -> None:
         optimizer = adamw((text.encoder, rate), ([*meta.parameters(), *free.parameters()], o.classifier_learning_rate))
-        options = {"epochs": epochs, "warmup": o.warmup, "others": {"mined": mined}, **between}
+        options = {"epochs": epochs, "warmup": o.warmup, "schedule": o.schedule, "others": {"mined": mined}, **between}
         run.train(stage, partial(terms, detached=detached), batches, optimizer, trained, **options)
 
     train("detached", o.detached_epochs, detached=True)
@@ -144,9 +144,3 @@ def _at_random(run: Run, split: Split, labels: int, length: int) -> IntArray:
     """(N, length) wrong labels: the shortlists of clusters that cannot be told apart yet."""
     ids = np.random.default_rng([run.seed, 0, 0, 0, 6]).integers(labels, size=(len(split), length))
     return np.where(holds(known(split), ids), -1, ids)
-
-
-def _pairs(split: Split, rows: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """Targets and mask (B, C) of some rows and clusters, whichever labels of these are in a pool."""
-    targets, mask = pairs_in_pool(split, rows.cpu().numpy(), ids.cpu().numpy())
-    return torch.from_numpy(targets).to(rows.device), torch.from_numpy(mask).to(rows.device)

@@ -10,11 +10,11 @@ from longtail.data.sparse import CSR
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.refresh import RefreshOptions
 from longtail.stages.task import EncoderOptions
-from longtail.train.course import SCHEDULES
+from longtail.stages.teacher import TeacherOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class PickOptions(RefreshOptions, EncoderOptions):
+class PickOptions(RefreshOptions, EncoderOptions, TeacherOptions):
     """Pick some labels."""
 
     positives: int | None = option(
@@ -30,7 +30,6 @@ class PickOptions(RefreshOptions, EncoderOptions):
     temperature: float | None = option(
         None, "of the encoder's loss; its own if left out (0.05 for a softmax, 0.1 for triplet)", within=POSITIVE
     )
-    schedule: str = option("linear", "how the learning rates fall to 0 after the warm-up", choices=tuple(SCHEDULES))
     loss: str = "decoupled_softmax"
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from longtail.data.dataset import Dataset
+from longtail.modules.encoders.named import encoder_named
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.options import AtMost
 
 
 class Setting(NamedTuple):
@@ -22,6 +25,7 @@ class Setting(NamedTuple):
 
 
 Settings = Mapping[str, Setting]
+_FEW = 5  # times fewer epochs than in the paper
 
 
 @dataclass(frozen=True)
@@ -32,15 +36,33 @@ class Preset:
         settings: of all data sets.
         by_data: of some data sets, by their names in the repository; they come before those of all.
         departs: what the paper has and the recipe has no option for, a line each.
+        reads: which options the recipe has of those that say what is read of a text.
     """
 
     settings: Settings
     by_data: Mapping[str, Settings] = field(default_factory=dict)
     departs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ("fields", "max_length")
 
     def of(self, dataset: Dataset) -> dict[str, Any]:
         """The options that the paper trains on a data set with; those of all sets for one that it has not."""
         return {name: setting.value for name, setting in self.named(dataset.name).items()}
+
+    def longer(self, o: Any, dataset: Dataset) -> list[str]:
+        """A line where a transformer has far fewer epochs than in the paper; none where it has not.
+
+        Args:
+            o: the options of the recipe.
+            dataset: that it trains on.
+        """
+        epochs, most = getattr(o, "epochs", 0), self.of(dataset).get("epochs", 0)
+        known = encoder_named(getattr(o, "encoder", "bag"))  # a linear recipe has none
+        if not issubclass(known.kind, TransformerEncoder) or isinstance(epochs, AtMost):
+            return []
+        few = (
+            f"{epochs} epochs are few for a transformer: the paper has {most}; docs/guides/encoders.md says what few do"
+        )
+        return [few] if 0 < _FEW * epochs < most else []
 
     def whose(self, data: str) -> str:
         """The data set of the repository that its settings are for, by a name; "every data set" for one it has not."""
@@ -48,7 +70,8 @@ class Preset:
 
     def named(self, data: str) -> Settings:
         """The settings of a data set of the repository, by its name."""
-        return {**self.settings, **TEXTS.get(data, {}), **self.by_data.get(data, {})}
+        read = {name: setting for name, setting in TEXTS.get(data, {}).items() if name in self.reads}
+        return {**self.settings, **read, **self.by_data.get(data, {})}
 
 
 def settings(source: str, **values: Any) -> Settings:

@@ -16,20 +16,19 @@ from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
-from longtail.model import Bundle
-from longtail.model.ensemble import AnyModel
+from longtail.model import Model, open_model
 from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
-from longtail.stages.refit import Learned, keep_before_refit
+from longtail.stages.refit import Learned, both_as_one, keep_before_refit
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
 from longtail.units import duration
 
 P = ParamSpec("P")
-Recipe: TypeAlias = Callable[..., Bundle]
+Recipe: TypeAlias = Callable[..., Any]  # a data set, and options by name, to a model
 MADE: dict[str, Recipe] = {}  # every recipe by its name, for those that train another one on the way
 _SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
@@ -94,11 +93,13 @@ class RunOptions:
 
 
 Given = TypeVar("Given", bound=RunOptions)
+Made = TypeVar("Made", bound=Model)
+_Page: TypeAlias = Callable[[Run, Dataset, Given], Made]
 
 
 def recipe(
     options: Callable[P, Given], *, paper: Preset | None = None
-) -> Callable[[Callable[[Run, Dataset, Given], Bundle]], Callable[Concatenate[Dataset, P], Bundle]]:
+) -> Callable[[_Page[Given, Made]], Callable[Concatenate[Dataset, P], Made]]:
     """Make a recipe of a page: a function of a data set and of options by name, which trains a model.
 
     Args:
@@ -108,9 +109,9 @@ def recipe(
     kind: Any = options
     assert isinstance(options, type)
 
-    def made(page: Callable[[Run, Dataset, Given], Bundle]) -> Callable[Concatenate[Dataset, P], Bundle]:
+    def made(page: _Page[Given, Made]) -> Callable[Concatenate[Dataset, P], Made]:
         @wraps(page)
-        def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Bundle:
+        def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Made:
             assert not positional, "options are given by name"
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
@@ -118,14 +119,16 @@ def recipe(
             usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
             chosen = {name: value for name, value in (preset or usual).items() if name not in given}
             o: Given = parsed(options, page.__name__, {**chosen, **given})
-            few = f"{len(dataset.train):,} training documents are few"
-            why = few if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
+            size = f"{len(dataset.train):,} training documents"
+            why = size if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
             page_of = "explanation/reproducing" if preset else "guides/choosing"
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            return _trained(page, run, dataset, o, f"{why}: {settings} (docs/{page_of}.md)" if chosen else "")
+            said = [f"{why}: {settings} (docs/{page_of}.md)"] if chosen else []
+            return _trained(page, run, dataset, o, said + (paper.longer(o, dataset) if paper else []))
 
-        train.__signature__ = signature(options)  # type: ignore[attr-defined]
-        train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": Bundle}
+        makes = get_type_hints(page).get("return", Model)
+        train.__signature__ = signature(options, makes)  # type: ignore[attr-defined]
+        train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": makes}
         train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"
         train.options = options  # type: ignore[attr-defined]
         MADE[page.__name__] = train
@@ -147,7 +150,7 @@ def options_class(of: Recipe) -> type[RunOptions]:
     return kind
 
 
-def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> Bundle:
+def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, said: Sequence[str]) -> Made:
     """Run a page: once for its plan, unless it is under way or a part of another's, and then in earnest.
 
     Args:
@@ -155,19 +158,22 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         run: where it trains.
         dataset: what it trains on.
         o: the options.
-        said: of those among them that nobody gave by name, a line before the plan; empty for none.
+        said: lines before the plan, as of those among them that nobody gave by name.
     """
     run.evaluate_every = o.evaluate_every
+    model: Made | None
     if run.plan is not None:
         run.recipe, run.seed, run.device = page.__name__, o.seed, choose_device(o.device)
-        return _fitted(page, run, dataset, o)
+        model = _fitted(page, run, dataset, o)
+        return model
     first, ranks = run.ranks.first, run.ranks
     with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
         defaults = {name: known.default for name, known in options_of(type(o)).items()}
         begin = partial(run.begin, page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
         ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
-        if (finished := _finished(run)) is not None:
-            return finished
+        model = _finished(run)
+        if model is not None:
+            return model
         cut(run, o)
         if not (run.planned or ranks.told(run.progress.begun())):
             if first:
@@ -181,11 +187,11 @@ def _trained(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: D
         return model
 
 
-def _prepare(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given, said: str) -> None:
+def _prepare(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, said: Sequence[str]) -> None:
     """Refuse what does not go with the data, say what is to be said before a run, and plan it."""
     o.check(dataset)
-    if said:
-        run.log.say(said)
+    for line in said:
+        run.log.say(line)
     if len(dataset.train) < _FEW:
         run.log.say(_EXPECT)
     with run.log.parts("reading and planning"):
@@ -209,7 +215,7 @@ def cut(run: Run, o: RunOptions) -> None:
         run.progress.chosen = {**run.progress.chosen, _SHARDS: run.shards.count}
 
 
-def _plan(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> None:
+def _plan(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given) -> None:
     """Choose what a budget leaves to be chosen, say what the run is going to do, and let it begin."""
 
     def plan_of(chosen: Given) -> Plan:
@@ -268,8 +274,8 @@ def _said(settings: Mapping[str, Any]) -> str:
     return ", ".join(f"{value} {name}" for name, value in settings.items() if name != _SHARDS)
 
 
-def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Dataset, o: Given) -> Bundle:
-    """What a page makes; where its options say so, made anew of all documents, with the fusion learned on some."""
+def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> Any:
+    """What a page makes; where its options say so, beside one of all documents, with the fusion learned on some."""
     model = page(run, dataset, o)
     different = o.for_refit()
     if not different or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
@@ -277,19 +283,18 @@ def _fitted(page: Callable[[Run, Dataset, Given], Bundle], run: Run, dataset: Da
     if run.plan is None:
         keep_before_refit(run, model)
         run.log.say("once more, on all documents")
+    again = _trained(page, run.within(_REFIT), dataset, replace(o, **different), ())
     learned = Learned.by(model)
-    del model
-    model = _trained(page, run.within(_REFIT), dataset, replace(o, **different), "")
-    return model if learned.fusion is None else learned.given_to(model, dataset.train)
+    return again if learned.fusion is None else both_as_one(model, again, learned, dataset.train)
 
 
-def _finished(run: Run) -> Bundle | None:
+def _finished(run: Run) -> Any:
     """The model of a run that was finished before; None where there is none, or a broken one, which is made again."""
     folder = run.progress.folder
     if folder is None or not (folder / "model").is_dir():
         return None
     try:
-        model = Bundle.load(folder / "model", device=run.device)
+        model = open_model(folder / "model", device=run.device)
     except BadInput as error:
         run.log.say(f"making the model again from its stages: {error.where}: {error.problem}")
         return None
@@ -298,7 +303,7 @@ def _finished(run: Run) -> Bundle | None:
     return model
 
 
-def finish(run: Run, model: AnyModel) -> AnyModel:
+def finish(run: Run, model: Made) -> Made:
     """Keep the trained model in the run's folder, and let the run's own token tables go."""
     run.progress.account()
     if run.folder is not None and run.ranks.first:

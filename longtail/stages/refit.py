@@ -6,19 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from longtail.data.split import Split
 from longtail.files import remove_folder
 from longtail.metrics.propensity import label_frequency
-from longtail.model import Model, open_model
+from longtail.model import Bundle, Model, open_model
 from longtail.model.calibration import Calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
+from longtail.model.side_by_side import side_by_side
 from longtail.search.fusion import Fusion
+from longtail.search.narrow import narrowing
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
+_ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
@@ -36,26 +40,54 @@ class Learned(NamedTuple):
     calibrations: Mapping[str, Calibration]
 
     @classmethod
-    def by(cls, model: AnyModel) -> Learned:
+    def by(cls, model: Model) -> Learned:
         """What a model has learned."""
         fusion = None if model.fusion is None else model.fusion.weights
         return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
 
     def given_to(self, model: AnyModel, train: Split) -> AnyModel:
-        """A model that was trained on all documents, ranking by these weights."""
+        """A model that has seen all documents, ranking by these weights."""
         assert self.fusion is not None
         fusion = Fusion(self.fusion, label_frequency(train.targets))
         memory = None if self.memory is None else remember(model, train.documents, train.targets, self.memory)
         return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
 
 
-def keep_before_refit(run: Run, model: AnyModel) -> None:
+def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -> Bundle:
+    """The model that was trained without held-out documents and the one that was trained on all, ranking together.
+
+    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers as
+    will do (`longtail.search.narrow`), so that to ask both costs what one costs; of other encoders, the model that was
+    trained on all stays. Either ranks by what the first has learned.
+
+    Args:
+        before: the first model.
+        again: the second.
+        learned: by the first, on the held-out documents.
+        train: all documents.
+    """
+    both = side_by_side(before, again)
+    if both is None:
+        return learned.given_to(again, train)
+    model, some = learned.given_to(both, train), np.arange(len(train))[:: len(train) // _ASKED + 1]
+    asked = model.encode(train.documents.take(some))
+    rows = np.arange(len(model.labels))[:: len(model.labels) // _ASKED + 1]
+    return model.narrowed(narrowing(model.queries(asked, "fused"), model.table("fused", rows)))
+
+
+def keep_before_refit(run: Run, model: Model) -> None:
     """Keep a model that has not seen the documents held out beside the one that will: ensembles and errors ask it."""
     if run.folder is not None and run.ranks.first:
         remove_folder(run.folder / _BEFORE)
         model.save(run.folder / _BEFORE)
 
 
+def place_before_refit(folder: Path) -> Path:
+    """Where `keep_before_refit` keeps a model in a run folder; nothing is there of a run without ``refit``."""
+    return folder / _BEFORE
+
+
 def before_refit(folder: Path, device: torch.device) -> Model | None:
     """The model that `keep_before_refit` kept in a run folder; None where there is none."""
-    return open_model(folder / _BEFORE, device=device) if (folder / _BEFORE).is_dir() else None
+    place = place_before_refit(folder)
+    return open_model(place, device=device) if place.is_dir() else None

@@ -136,15 +136,20 @@ def wrong_labels_in(split: Split, near: IntArray, clusters: IntArray) -> IntArra
     Returns:
         (N, beam * S) label ids with S the size of the largest cluster; -1 at the end of a row where there are fewer.
     """
-    order = np.argsort(clusters, kind="stable")
-    sizes = np.bincount(clusters)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    members = np.full((len(sizes), sizes.max()), -1, np.int64)  # (K, S)
-    members[clusters[order], place] = order
-    ids = members[near].reshape(len(split), -1)  # (N, beam * S)
+    ids = members_of(clusters)[near].reshape(len(split), -1)  # (N, beam * S)
     wrong = (ids >= 0) & ~holds(known(split), ids)
     ids[~wrong] = -1
     return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)
+
+
+def members_of(clusters: IntArray) -> IntArray:
+    """(K, S) the labels of each of K clusters, with S the size of the largest, padded with -1."""
+    order = np.argsort(clusters, kind="stable")
+    sizes = np.bincount(clusters)
+    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    members = np.full((len(sizes), sizes.max()), -1, np.int64)
+    members[clusters[order], place] = order
+    return members
 
 
 def train_on_shortlists(

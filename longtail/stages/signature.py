@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import inspect
 import textwrap
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 from longtail.data.dataset import Dataset
-from longtail.model import Bundle
 from longtail.options import options_of
 
 
-def signature(options: type) -> inspect.Signature:
+def signature(options: type, made: Any) -> inspect.Signature:
     """Of a recipe: its options as keyword-only arguments."""
     hints, positional = get_type_hints(options), inspect.Parameter.POSITIONAL_OR_KEYWORD
     defaults = {"out": None} | {name: known.default for name, known in options_of(options).items()}
@@ -20,7 +19,7 @@ def signature(options: type) -> inspect.Signature:
         for name, default in defaults.items()
     ]
     first = inspect.Parameter("dataset", positional, annotation=Dataset)
-    return inspect.Signature([first, *given], return_annotation=Bundle)
+    return inspect.Signature([first, *given], return_annotation=made)
 
 
 def arguments(options: type) -> str:

@@ -25,13 +25,14 @@ from longtail.data.texts import Texts
 from longtail.losses import LOSSES
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder, encode_together
-from longtail.modules.encoders.named import ENCODERS, hold, make_encoder, row_of
+from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
-from longtail.stages.recipe import RunOptions
+from longtail.stages.language_model import TransformerOptions, must_be_of, prepare, reading
+from longtail.stages.pace import PaceOptions
 from longtail.stages.start import encoder_of, must_not_have_seen
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens, token_table
@@ -45,7 +46,7 @@ _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(RunOptions):
+class TextOptions(TransformerOptions):
     """Texts and training rows."""
 
     encoder: str = option(
@@ -55,16 +56,9 @@ class TextOptions(RunOptions):
     )
     fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
     width: int = option(
-        256,
-        "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own",
-        within=COUNT,
+        256, "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own", within=COUNT
     )
-    max_length: int = option(
-        32, "tokens of a text that a transformer reads, or words that a convolution does", within=COUNT
-    )
-    texts_at_once: int | None = option(
-        None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
-    )
+    max_length: int = option(32, "tokens of a text that a transformer reads, or words of a convolution", within=COUNT)
     start: str | None = option(
         None,
         "the folder of a finished run, of any recipe with the same kind of encoder, whose encoder this one starts as",
@@ -77,9 +71,7 @@ class TextOptions(RunOptions):
         "none, or a language model, as minilm, whose vectors of words are added to the start of a bag encoder; a name "
         "or folder, as of an encoder; see docs/guides/encoders.md",
     )
-    knowledge_weight: float = option(
-        2.0, "of these vectors, beside random ones that are as long on average", within=POSITIVE
-    )
+    knowledge_weight: float = option(2.0, "of these vectors, beside random ones as long on average", within=POSITIVE)
     augment: str = option(
         "none",
         "none, or a transform that adds training rows, with its options as in gandalf:threshold=0.2; see "
@@ -88,7 +80,9 @@ class TextOptions(RunOptions):
     )
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse knowledge without a place for it, and a run that has seen what a fusion is to be learned on."""
+        """Refuse what the encoder cannot take, and a run that has seen what a fusion is to be learned on."""
+        super().check(dataset)
+        must_be_of(self, self.encoder)
         must_take_knowledge(self.knowledge, self.encoder, self.start)
         for run in (self.start and Path(self.start), run_read_by(self.augment)):
             if run and isinstance(self, FusionOptions):
@@ -96,7 +90,7 @@ class TextOptions(RunOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderOptions(TextOptions):
+class EncoderOptions(TextOptions, PaceOptions):
     """Training of the encoder."""
 
     epochs: int = option(
@@ -111,10 +105,6 @@ class EncoderOptions(TextOptions):
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
     loss: str = option("triplet", "of the encoder", choices=LOSSES, calls=True)
-    learning_rate: float | None = option(
-        None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
-    )
-    warmup: int = option(100, "steps over which the learning rate rises; it falls to 0 after that", within=NATURAL)
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -222,17 +212,22 @@ class Task:
         return self.rows.train
 
     def score(
-        self, vectors: Callable[[], Mapping[str, FloatArray]], *, heads: TwoHeads | None = None
+        self,
+        vectors: Callable[[], Mapping[str, FloatArray]],
+        *,
+        heads: TwoHeads | None = None,
+        linked: Callable[[], Linked | None] = lambda: None,
     ) -> Callable[[], float] | None:
         """How good the model would be now, by `held_out_score`, at any time; None where no documents are held out.
 
         Args:
             vectors: of the labels, by score kind, as they are when it is asked.
             heads: a second view of documents, for classifiers.
+            linked: what enriches documents with nodes, as it is when it is asked.
         """
         if not len(self.held_out):
             return None
-        return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads), self.held_out)
+        return lambda: held_out_score(self.text.run, self._bundle(vectors(), heads, linked()), self.held_out)
 
     def _bundle(
         self, vectors: Mapping[str, FloatArray], heads: TwoHeads | None = None, linked: Linked | None = None
@@ -296,14 +291,15 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
     if o.start is None:
         corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
         generator = torch.Generator().manual_seed(o.seed)
-        model = make_encoder(o.encoder, corpus, width=o.width, max_length=o.max_length, generator=generator)
+        sizes = {"width": o.width, "max_length": o.max_length}
+        model = make_encoder(o.encoder, corpus, **sizes, generator=generator, **reading(o))
     else:
         model = encoder_of(Path(o.start), o.encoder)
-    hold(model, o.texts_at_once)
+    prepare(model, o)
     if o.static_vectors is not None:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
-    documents, labels = (_table(run, texts, o.fields, model.tokenizer) for texts in both)
+    documents, labels = map(partial(_table, run, o.fields), both, (model.tokenizer, model.label_tokenizer))
     return Text(run, model.to(run.device), documents, labels)
 
 
@@ -314,7 +310,7 @@ def _read_of(run: Run, texts: Texts) -> Texts:
     return texts.take(np.linspace(0, len(texts) - 1, _SAMPLED).astype(np.int64))
 
 
-def _table(run: Run, texts: Texts, fields: Sequence[str], tokenizer: Tokenizer) -> Ragged:
+def _table(run: Run, fields: Sequence[str], texts: Texts, tokenizer: Tokenizer) -> Ragged:
     some = _read_of(run, texts)
     table = token_table(some, fields, tokenizer, run.cache)
     return table if some is texts else table.repeated(len(texts))

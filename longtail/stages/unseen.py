@@ -22,6 +22,7 @@ from longtail.stages.recipe import Recipe
 from longtail.topk import IntArray, TopK
 from longtail.train.log import LOG, Log
 from longtail.train.run import Run
+from longtail.transforms import run_read_by
 
 DEPTH = 100  # labels ranked for a document
 _WITHOUT_MEMORY = "fused"  # the score kind that asks no document that it remembers
@@ -90,7 +91,12 @@ def of_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> 
 
 def can_fold(settings: Mapping[str, Any], dataset: Dataset) -> bool:
     """Whether `of_folds` may train what a run was trained as."""
-    return bool(settings["hashes"] == dataset.fingerprint() and settings["arguments"].get("start") is None)
+    return bool(settings["hashes"] == dataset.fingerprint() and _learns_from(settings["arguments"]) is None)
+
+
+def _learns_from(arguments: Mapping[str, Any]) -> str | Path | None:
+    """The folder of another run, whose encoder or scores a run was trained with; None where there is none."""
+    return arguments.get("start") or arguments.get("teacher") or run_read_by(arguments.get("augment", "none"))
 
 
 def of_folds(
@@ -115,8 +121,7 @@ def of_folds(
         console: where their progress is shown; None shows nothing.
 
     Raises:
-        BadInput: there are not so many documents, or other data, or the run's encoder comes from a run that has seen
-            them.
+        BadInput: there are not so many documents, or other data, or the run learned from another, which has seen them.
     """
     arguments, N = settings["arguments"], len(dataset.train)
     if not 2 <= folds <= N:
@@ -124,8 +129,8 @@ def of_folds(
     if settings["hashes"] != dataset.fingerprint():
         remedy = "give the data set that it was trained on, or leave folds out"
         raise BadInput("folds", "expected the data that the run was trained on, found other data", remedy=remedy)
-    if arguments.get("start") is not None:
-        problem = f"expected a run from scratch, found one that starts from {arguments['start']}, which has seen all"
+    if (other := _learns_from(arguments)) is not None:
+        problem = f"expected a run from scratch, found one that learned from {other}, which has seen all"
         raise BadInput("folds", problem, remedy="leave folds out")
     chosen = settings.get("chosen", {})
     given = {**arguments, **chosen, **({"budget": None} if chosen else {})}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 import torch
@@ -19,7 +20,9 @@ from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens
 from longtail.topk import FloatArray, IntArray
 
-_RUN = re.compile(r"[^\W_]+")
+_MARKS = "".join(chr(code) for code in range(0x300, 0x20000) if category(chr(code)) in {"Mn", "Mc"})
+# Letters and digits, with the marks on them: vowel signs of Indic scripts are no letters to the module re.
+RUN = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _BLOCK = 16_384  # texts that are worked on at a time
 _FEW = 500  # texts, of which fewer leave too little to learn from without the words that occur once
@@ -62,7 +65,7 @@ class Words:
         sizes: list[int] = []
         for text in texts:
             before = len(words)
-            for run in _RUN.findall(text):
+            for run in RUN.findall(text):
                 numbers = self._runs.get(run)
                 words += self._numbered(run) if numbers is None else numbers
             sizes.append(len(words) - before)

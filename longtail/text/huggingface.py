@@ -7,6 +7,7 @@ import importlib.util
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -145,16 +146,28 @@ class TransformerTokenizer:
         name: the transformer, as in `model_folder`.
         max_length: tokens a text may have, special tokens included; the rest is cut off. None takes what the folder
             says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512.
+        prefix: what each text begins with; it counts as text.
+        windows: of ``max_length`` tokens that a text is cut into, at most, each with special tokens of its own.
+        stride: tokens of the text from the beginning of a window to that of the next; all that are in one if left out.
 
     Attributes:
         max_length: as above, settled.
-        fingerprint: a hash of vocabulary, rules and ``max_length``.
+        prefix, windows, stride: as above.
+        fingerprint: a hash of all that decides the tokens of a text.
 
     Raises:
         BadInput: the folder holds no fast tokeniser, or the length is out of range.
     """
 
-    def __init__(self, name: str | Path, max_length: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str | Path,
+        max_length: int | None = None,
+        prefix: str = "",
+        *,
+        windows: int = 1,
+        stride: int | None = None,
+    ) -> None:
         folder = model_folder(name)
         self._pretrained = open_pretrained("AutoTokenizer", folder)
         if not self._pretrained.is_fast:
@@ -172,27 +185,56 @@ class TransformerTokenizer:
             problem = f"expected a length in {special + 1} to {int(limit)} tokens, found {self.max_length}"
             raise BadInput("max_length", problem, remedy="change it")
         self._pretrained.model_max_length = self.max_length
+        if self._pretrained.pad_token is None:  # of a decoder: others ask for one where texts differ in length
+            self._pretrained.pad_token = self._pretrained.eos_token
         self._padding = int(self._pretrained.pad_token_id or 0)
         self._rules = self._pretrained.backend_tokenizer
         self._rules.no_padding()
-        self._rules.enable_truncation(self.max_length)
-        self.fingerprint = hashlib.sha256(self._rules.to_str().encode()).hexdigest()
+        most = self.max_length - special
+        if stride is not None and not 0 < stride <= most:
+            problem = f"expected a number in 1 to {most}, the tokens of a text in a window, found {stride}"
+            raise BadInput("stride", problem, remedy="change it, or leave it out")
+        self.windows, self.stride = windows, stride
+        self._rules.enable_truncation(self.max_length, stride=0 if stride is None else most - stride)
+        self._of_rules = hashlib.sha256(self._rules.to_str().encode()).hexdigest()
+        self.prefix = prefix
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides the output."""
+        more = f" {self.prefix}" * bool(self.prefix) + f" {self.windows} windows" * (self.windows > 1)
+        return hashlib.sha256(f"{self._of_rules}{more}".encode()).hexdigest() if more else self._of_rules
+
+    def prefixed(self, prefix: str) -> TransformerTokenizer:
+        """The same tokeniser with another prefix."""
+        other = copy(self)
+        other.prefix = prefix
+        return other
 
     def __len__(self) -> int:
         """One more than the largest id that it gives."""
         return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
-        """Tokenise n texts into a table of n rows, special tokens included, without weights."""
-        iterator = iter(texts)
+        """Tokenise n texts into a table of n rows, special tokens included, without weights.
+
+        A row of several windows has one behind the other; all but its last have ``max_length`` tokens.
+        """
+        iterator = (self.prefix + text for text in texts)
         blocks = iter(lambda: list(islice(iterator, _BLOCK)), [])
         return Ragged.concatenated([self._table(block) for block in blocks])
 
     def _table(self, texts: list[str]) -> Ragged:
-        rows = [encoding.ids for encoding in self._rules.encode_batch_fast(texts)]
+        nothing = [self._padding]  # what a decoder without special tokens reads of an empty text
+        rows = [self._windows_of(encoding) or nothing for encoding in self._rules.encode_batch_fast(texts)]
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
         return Ragged(ids, offsets, np.zeros(0, np.float32))
+
+    def _windows_of(self, encoding: Any) -> list[int]:
+        if self.windows == 1:
+            return list(encoding.ids)
+        return [*chain(encoding.ids, *(window.ids for window in encoding.overflowing[: self.windows - 1]))]
 
     def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
         """The tokens of B rows of a table, padded on the right to the longest of them."""

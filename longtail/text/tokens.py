@@ -64,6 +64,15 @@ class PaddedTokens:
         )
         return PaddedTokens(ids, mask)
 
+    def windows(self, length: int) -> tuple[PaddedTokens, Tensor]:
+        """The parts of so many tokens that texts were cut into, as S texts of their own, and whose each is, (S,)."""
+        count = -(-self.ids.shape[1] // length)
+        if count <= 1:
+            return self, torch.arange(len(self), device=self.ids.device)
+        ids, mask = (pad(side, (0, count * length - side.shape[1])).view(-1, length) for side in (self.ids, self.mask))
+        there = mask.any(1).nonzero()[:, 0]
+        return PaddedTokens(ids[there], mask[there]), there // count
+
     def without(self, share: float) -> PaddedTokens:
         """The texts without a share of their tokens, in [0, 1), drawn at random; the first of each stays."""
         if not share:

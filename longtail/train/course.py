@@ -14,28 +14,31 @@ Score: TypeAlias = Callable[[], float]
 _PATIENCE = 2  # epochs without a better score after which the learning rate falls
 
 
-def linear(warmup: int) -> Schedule:
-    """The learning rate's factor: it rises to 1 over the first ``warmup`` steps, and falls to 0 at the last step."""
+def linear(warmup: float) -> Schedule:
+    """The learning rate's factor: it rises to 1 over the first ``warmup`` steps, and falls to 0 at the last step.
+
+    A ``warmup`` below 1 is a share of all steps.
+    """
 
     def factor(step: int, steps: int) -> float:
-        rise = (step + 1) / max(1, min(warmup, steps))
-        return min(rise, (steps - step) / max(1, steps - min(warmup, steps)))
+        rising = _rising(warmup, steps)
+        return min((step + 1) / max(1, rising), (steps - step) / max(1, steps - rising))
 
     return factor
 
 
-def cosine(warmup: int) -> Schedule:
+def cosine(warmup: float) -> Schedule:
     """The learning rate's factor: it rises to 1 as `linear`, and falls to 0 along half a cosine (SGDR, 2017, eq. 5)."""
     straight = linear(warmup)
 
     def factor(step: int, steps: int) -> float:
         at = straight(step, steps)
-        return at if step < min(warmup, steps) else (1 - math.cos(math.pi * at)) / 2
+        return at if step < _rising(warmup, steps) else (1 - math.cos(math.pi * at)) / 2
 
     return factor
 
 
-SCHEDULES: Mapping[str, Callable[[int], Schedule]] = {"linear": linear, "cosine": cosine}
+SCHEDULES: Mapping[str, Callable[[float], Schedule]] = {"linear": linear, "cosine": cosine}
 
 
 class Course:
@@ -76,21 +79,21 @@ class UntilBest(Course):
     Args:
         epochs: at most.
         schedule: how the rate falls, a value of `SCHEDULES`.
-        warmup: steps.
+        warmup: steps, or, below 1, a share of those that there are at most.
         score: what an epoch is to raise, asked at its end.
     """
 
-    def __init__(self, epochs: AtMost, schedule: Callable[[int], Schedule], warmup: int, score: Score) -> None:
+    def __init__(self, epochs: AtMost, schedule: Callable[[float], Schedule], warmup: float, score: Score) -> None:
         super().__init__(epochs, schedule(0))
         self.state = {"course": self}
-        self._warmup, self._score = warmup, score
+        self._warmup, self._most, self._score = warmup, epochs, score
         self._scores: list[float] = []
         self._falls_after: int | None = None  # so many epochs
         self._look()
 
     def factor(self, step: int, steps: int) -> float:
         """The factor of the learning rate at a step, counted over all epochs, of which each has so many steps."""
-        rise = min(1.0, (step + 1) / max(1, self._warmup))
+        rise = min(1.0, (step + 1) / max(1, _rising(self._warmup, self._most * steps)))
         if self._falls_after is None:
             return rise
         first = self._falls_after * steps
@@ -120,14 +123,14 @@ class UntilBest(Course):
             self._look()
 
 
-def course_of(stage: str, epochs: int, schedule: str, warmup: int, score: Score | None, every: int = 0) -> Course:
+def course_of(stage: str, epochs: int, schedule: str, warmup: float, score: Score | None, every: int = 0) -> Course:
     """The course of a stage.
 
     Args:
         stage: its name.
         epochs: passes over the sampler's epoch; `AtMost` for one that ends by itself.
         schedule: how the learning rate falls, a key of `SCHEDULES`.
-        warmup: steps over which it rises.
+        warmup: steps over which it rises, or, below 1, a share of all.
         score: what a stage that ends by itself is to raise; None where there is none.
         every: after so many epochs it is asked for where the number of epochs is known; 0 for never.
 
@@ -140,6 +143,11 @@ def course_of(stage: str, epochs: int, schedule: str, warmup: int, score: Score 
         problem = f"expected a number, found auto, and no held-out documents say when the stage {stage} is at its best"
         raise BadInput("epochs", problem, remedy="give a number")
     return UntilBest(epochs, SCHEDULES[schedule], warmup, score)
+
+
+def _rising(warmup: float, steps: int) -> int:
+    """The steps of all over which the learning rate rises."""
+    return min(steps, int(warmup if warmup >= 1 else warmup * steps))
 
 
 def _with_fall(epochs: int) -> int:

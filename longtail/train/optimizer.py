@@ -83,13 +83,22 @@ class AdamW(torch.optim.Optimizer):
 def adamw(*rates: tuple[torch.nn.Module | Iterable[Tensor], float], more: Sequence[dict[str, Any]] = ()) -> AdamW:
     """AdamW over modules, or lists of parameters, each with a learning rate; those without parameters are left out.
 
+    A module that has ``parameter_groups`` says itself which of its parameters learn how fast.
+
     Args:
         rates: the modules, or lists, each with its learning rate.
         more: groups with settings of their own, as `AdamW` takes them.
     """
-    parts = ((part.parameters() if isinstance(part, torch.nn.Module) else part, rate) for part, rate in rates)
-    groups = [{"params": list(parameters), "lr": rate} for parameters, rate in parts]
+    groups = [group for part, rate in rates for group in _groups(part, rate)]
     return AdamW([*(group for group in groups if group["params"]), *more], rates[0][1])
+
+
+def _groups(part: Any, rate: float) -> list[dict[str, Any]]:
+    """The groups of a module, or of a list of parameters."""
+    if hasattr(part, "parameter_groups"):
+        groups: list[dict[str, Any]] = part.parameter_groups(rate)
+        return groups
+    return [{"params": list(part.parameters() if isinstance(part, torch.nn.Module) else part), "lr": rate}]
 
 
 def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:

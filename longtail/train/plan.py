@@ -24,6 +24,7 @@ from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.search.exact import Exact
 from longtail.text.tokens import PaddedTokens
+from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
 from longtail.train.together import Objective
 from longtail.units import duration
@@ -97,13 +98,14 @@ class Plan:
         stages: in the order in which they are trained.
         work: by name.
         held: bytes of the vectors that are held at once for a search.
+        kept: bytes of what is solved piece by piece, which the run folder keeps.
     """
 
     def __init__(self, folder: Path | None, rates: dict[object, float] | None = None) -> None:
         self._folder = folder
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
-        self.held = 0
+        self.held = self.kept = 0
         self._rates = {} if rates is None else rates
 
     @property
@@ -121,7 +123,7 @@ class Plan:
     def disk(self) -> int:
         """The estimated bytes of the run folder: finished stages, and a checkpoint with moments."""
         sizes = [4 * stage.parameters for stage in self.stages]
-        return sum(sizes) + 3 * max(sizes, default=0)
+        return sum(sizes) + 3 * max(sizes, default=0) + self.kept
 
     def add(self, what: str, seconds: float, *, held: int = 0) -> None:
         """Count some work.
@@ -182,13 +184,14 @@ class Plan:
             LongtailError: it needs more memory or disk than there is; the message says which settings to lower.
         """
         batch = next(iter(batches.epoch(0)))
-        size, pool = len(batch.rows), batches.pool_of(batch)
-        parts = list(modules.values())
-        parameters = sum(parameter.numel() for module in parts for parameter in module.parameters())
-        device = next(parameter.device for module in parts for parameter in module.parameters())
+        size, pool, parts = len(batch.rows), batches.pool_of(batch), list(modules.values())
+        every = [parameter for module in parts for parameter in module.parameters()]
+        parameters = sum(parameter.numel() for parameter in every)
+        device = every[0].device
         tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
-        activations = sum(_activation_bytes(module, part) for module in parts for part in tokens)
-        numbers = 3 * parameters + 6 * batch.targets.numel()
+        activations = sum(activation_bytes(module, part) for module in parts for part in tokens)
+        numbers = parameters + 2 * sum(parameter.numel() for parameter in every if parameter.requires_grad)
+        numbers += 6 * batch.targets.numel()
         activations += 0 if reckoning is None else reckoning.memory
         memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
         remedy = "lower batch, random_negatives, width or max_length"
@@ -234,10 +237,11 @@ class Plan:
         return table
 
     def _lines(self) -> list[tuple[str, str]]:
-        last, lines = self.stages[-1], []  # those before it may be of linkers, or of clusters of labels
-        without = f", {last.unlabelled:,} without a label" * (last.unlabelled > 0)
-        lines.append(("training documents", f"{last.rows:,}{without}"))
-        lines.append(("labels", f"{last.labels:,}"))
+        lines = []
+        for last in self.stages[-1:]:  # those before it may be of linkers, or of clusters of labels
+            without = f", {last.unlabelled:,} without a label" * (last.unlabelled > 0)
+            lines.append(("training documents", f"{last.rows:,}{without}"))
+            lines.append(("labels", f"{last.labels:,}"))
         for stage in self.stages:
             shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
             taken = f"{stage.epochs} epochs of {duration(stage.seconds)}"
@@ -246,7 +250,8 @@ class Plan:
         for name, work in self.work.items():
             times = "" if work.times == 1 else f"{work.times} times, "
             lines.append((name, f"{times}{duration(work.seconds)}"))
-        lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
+        if self.stages:
+            lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
         lines.append(("peak memory", f"about {_size(self.memory)}"))
         lines.append(("disk", f"about {_size(self.disk)}"))
         lines.append(("in all", f"about {duration(self.seconds)}"))
@@ -291,20 +296,6 @@ def _refuse(what: str, needed: int, free: int, remedy: str) -> None:
 def _size(count: int) -> str:
     """Bytes, for people."""
     return f"{count / 2**30:,.1f} GiB" if count >= 2**30 else f"{count / 2**20:,.0f} MiB"
-
-
-def _activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
-    """What a transformer keeps of a batch for its backward pass (Korthikanti et al., 2022, eq. 2, 4 bytes each)."""
-    configs = (getattr(part, "config", None) for part in module.modules())
-    config = next((config for config in configs if hasattr(config, "num_hidden_layers")), None)
-    if config is None:
-        return 0
-    lengths = tokens.mask.sum(1).double()  # rows of similar length are padded together, so that padding is little
-    width, heads, layers = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
-    at_once = next((part.texts_at_once for part in module.modules() if hasattr(part, "texts_at_once")), None)
-    held = lengths if at_once is None else lengths.sort(descending=True).values[:at_once]
-    words = 0 if at_once is None else 2 * 4 * width * int(lengths.sum())  # which stay, with their gradients
-    return words + int(2 * layers * (held * (34 * width + 5 * heads * held)).sum())
 
 
 def free_bytes(device: torch.device) -> int:

@@ -170,7 +170,7 @@ class Run:
         modules: Mapping[str, nn.Module],
         *,
         epochs: int,
-        warmup: int | None = None,
+        warmup: float | None = None,
         schedule: str = "linear",
         before_epoch: Callable[[int], None] | None = None,
         score: Score | None = None,
@@ -186,8 +186,8 @@ class Run:
             optimizer: of the modules' parameters.
             modules: what is trained, by name.
             epochs: passes over the sampler's epoch; `longtail.options.AtMost` for as many as the score rises.
-            warmup: steps over which the learning rates rise, an epoch if left out; they fall to 0 after that.
-            schedule: how they fall, a key of `longtail.train.course.SCHEDULES`.
+            warmup: steps over which the learning rates rise, or, below 1, a share of all; an epoch if left out.
+            schedule: how they fall to 0 after that, a key of `longtail.train.course.SCHEDULES`.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
             score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
             others: what else is part of a checkpoint, by name.

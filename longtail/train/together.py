@@ -86,7 +86,7 @@ class Together:
 
         def work(shard: Shard) -> Taken:
             batch = parts[shard.index - self._shards.own[0]].to(self._device)
-            seed_of(self._device, (seed + shard.index * 0x9E3779B97F4A7C15) % 2**63)
+            seed_of(self._device, shard.own_seed(seed))
             shard.same, shard.wholes = batch.shared_ids(), batch.wholes()
             terms = objective(batch)
             rows = len(batch.rows)

@@ -15,6 +15,7 @@ from longtail.transforms import label_rows, mixing
 from longtail.transforms.base import TransformKind
 from longtail.transforms.lever import lever
 from longtail.transforms.propagation import with_propagated_labels
+from longtail.transforms.unlabelled import unlabelled
 
 TRANSFORMS: dict[str, TransformKind] = {
     "gandalf": TransformKind(
@@ -32,6 +33,7 @@ TRANSFORMS: dict[str, TransformKind] = {
     "propagation": TransformKind(
         with_propagated_labels, "every label that shares a graph's node with a document is its own"
     ),
+    "unlabelled": TransformKind(unlabelled, "texts of labels and of a file as rows without labels, for a teacher"),
 }
 """Every transform that a recipe can be given as ``augment``; one row each."""
 

@@ -12,6 +12,7 @@ from longtail.batches.samplers import Shuffled
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
+from longtail.shards.shard import WHOLE, Part
 from longtail.text.tokens import VectorTokens
 from longtail.topk import IntArray
 
@@ -27,11 +28,12 @@ def named(links: object) -> list[list[int]]:
     return [sorted(ids[row[row >= 0]].tolist()) for row in places]
 
 
+NONE = np.zeros(0, np.int64)
 EDGES = csr_of_lists([[3, 7], [], [7], [0, 2, 3, 9]], 10)
 
 
 def test_a_batch_has_each_node_once_and_the_places_of_its_documents() -> None:
-    links = LinkedNodes(EDGES, 15)(np.array([2, 0, 1]), np.random.default_rng(0))
+    links = LinkedNodes(EDGES, 15)(np.array([2, 0, 1]), NONE, np.random.default_rng(0))
     assert links.node_ids.tolist() == [3, 7]
     assert named(links) == [[7], [3, 7], []]
     assert links.places.shape == (3, 2)
@@ -45,7 +47,7 @@ def test_of_many_nodes_a_random_part_is_drawn() -> None:
     generator = np.random.default_rng(0)
     seen = []
     for _ in range(200):
-        links = draws(np.array([3, 0]), generator)
+        links = draws(np.array([3, 0]), NONE, generator)
         first, second = named(links)
         assert len(first) == 2
         assert second == [3, 7]
@@ -59,7 +61,7 @@ def test_of_many_nodes_a_random_part_is_drawn() -> None:
 
 def test_a_batch_without_any_link_and_room_for_none() -> None:
     for draws, rows in ((LinkedNodes(EDGES, 15), [1]), (LinkedNodes(EDGES, 0), [0, 3])):
-        links = draws(np.array(rows), np.random.default_rng(0))
+        links = draws(np.array(rows), NONE, np.random.default_rng(0))
         assert links.places.shape == (len(rows), 0)
         assert len(links.node_ids) == 0
 
@@ -82,7 +84,7 @@ def test_chances_stay_with_their_links() -> None:
     assert chances.tolist() == [[0.5, 0.75], [0, 0], [0.125, 0]]
     rows, drawn = np.array([2, 0, 1]), set()
     for seed in range(20):
-        links = draws(rows, np.random.default_rng(seed)).to(torch.device("cpu"))
+        links = draws(rows, NONE, np.random.default_rng(seed)).to(torch.device("cpu"))
         assert links.chances is not None
         for row, places, sure in zip(rows, links.places.tolist(), links.chances.tolist(), strict=True):
             nodes = [int(links.node_ids[place]) if place >= 0 else -1 for place in places]
@@ -90,7 +92,27 @@ def test_chances_stay_with_their_links() -> None:
             drawn |= set(nodes)
     assert drawn == {-1, 0, 1, 3, 4}
     draws.renew(weights)
-    assert draws(rows, np.random.default_rng(0)).chances is None
+    assert draws(rows, NONE, np.random.default_rng(0)).chances is None
+
+
+def test_labels_of_the_pool_have_links_too_to_nodes_that_both_share() -> None:
+    labels = csr_of_lists([[7], [1, 3, 5], [], [0]], 10)
+    draws = LinkedNodes(EDGES, 2, nodes, labels)
+    rows, pool = np.array([0, 1, 2]), np.array([0, 1, 2])
+    for part, here in ((WHOLE, slice(None)), (Part(1, 2), slice(2, 3))):
+        links = draws(rows, pool, np.random.default_rng(0), part)
+        assert named(links) == [[3, 7], [], [7]][here]
+        assert links.of_labels is not None
+        ids = [[int(links.node_ids[k]) for k in places if k >= 0] for places in links.of_labels.tolist()]
+        assert ids[0] == [7]
+        assert len(ids[1]) == 2
+        assert set(ids[1]) < {1, 3, 5}
+        assert ids[2] == []
+        assert links.node_ids.tolist() == sorted({3, 7, *ids[1]})
+        assert links.to(torch.device("cpu")).of_labels is not None
+    plain = LinkedNodes(EDGES, 2, nodes)(rows, pool, np.random.default_rng(0))
+    assert plain.of_labels is None
+    assert named(plain) == [[3, 7], [], [7]]  # what labels draw leaves the draws of documents as they are
 
 
 def test_rows_are_padded() -> None:

@@ -45,7 +45,7 @@ def test_one_command_imports_splits_trains_evaluates_and_says_what_next(longtail
     dataset = Dataset.read(run / "data")
     assert (dataset.name, len(dataset.train), len(dataset.test)) == ("shop", 270, 30)
     assert "30 test documents, in percent" in output
-    assert output.startswith("270 training documents are few: validation=0.2, refit=True (docs/guides/choosing.md)\n")
+    assert output.startswith("270 training documents: validation=0.2, refit=True (docs/guides/choosing.md)\n")
     assert "the model goes by the words that texts share;" in output
     assert "In use are 0.55,1.5" in " ".join(output.split())
     said = output.partition("Next:\n")[2].splitlines()

@@ -24,11 +24,13 @@ def test_a_plan_has_memory_steps_and_the_run_and_what_would_not_fit(longtail):
     lines = [line for line in said.splitlines() if line.startswith("does not fit: ")]
     assert len(lines) == 4
     assert "at 2.5 an hour" in said
+    assert "the largest batch whose steps fit: " in said
 
 
 def test_figures_for_a_program(longtail):
     found = json.loads(longtail("plan", "renee", *SIZE, "--encoder", "distilbert", "--json", "-")[1])
     assert found["fits"] is False
+    assert found["largest_batch"] > 512
     assert found["price"] is None
     assert found["memory"]["a step of joint"]["in all"]["device"] > 0
     assert set(found["steps"]) == {"start", "joint"}

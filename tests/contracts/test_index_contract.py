@@ -8,12 +8,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy.special import logit
 
-from longtail.data.sparse import CSR, csr_of_lists
+from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.errors import BadInput
 from longtail.search import INDEXES
 from longtail.search.base import Index, IndexKind
 from longtail.search.exact import Exact
+from longtail.search.tree import Level, Tree, TreeSearch
 from longtail.topk import FloatArray, TopK, rank
 
 L, K = 300, 9
@@ -39,7 +41,26 @@ def tiled(rows: Callable, labels: int, _queries: FloatArray, **blocks: int) -> E
     return Exact(rows(np.arange(labels)), **blocks)
 
 
+class Below:
+    """A tree in which every cluster is looked at and all are as probable: its ranking is that of inner products.
+
+    Those of vectors a power of two shorter, whose logistic function is not yet flat, are whole numbers again after it.
+    """
+
+    def __init__(self, rows: Callable, labels: int, _queries: FloatArray) -> None:
+        self.width = rows(np.arange(1)).shape[1]
+        links = csr(np.arange(labels) % 7, np.arange(labels), (7, labels))
+        tree = Tree((Level(np.zeros((7, self.width + 1), np.float32), 0, links, 7),), 0)
+        short = np.pad(rows(np.arange(labels)) / 8192, ((0, 0), (0, 1)))
+        self.index = TreeSearch(tree, short, self.width + 1)
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        top = self.index.search(np.pad(queries, ((0, 0), (0, 1)), constant_values=1), k, exclude=exclude)
+        return TopK(top.ids, np.where(top.ids < 0, -np.inf, np.round(8192 * logit(2 * top.scores))).astype(np.float32))
+
+
 OTHERS = {
+    "tree": IndexKind(Below, "a tree of which all is looked at"),
     "brute": IndexKind(Brute, "a full sort"),
     "exact, small tiles": IndexKind(partial(tiled, query_block=3, label_block=17), "many tiles"),
     "exact, one group a tile": IndexKind(partial(tiled, query_block=1, label_block=1), "very many tiles"),

@@ -17,6 +17,7 @@ from longtail.data.sparse import (
     gather,
     heaviest,
     load_csr,
+    ranked,
     row_of_entry,
     save_csr,
     stacked,
@@ -116,6 +117,12 @@ def test_the_heaviest_entries_of_each_row(k: int) -> None:
         expected = np.zeros_like(row)
         expected[order] = row[order]
         np.testing.assert_array_equal(kept, expected)
+
+
+def test_the_largest_entries_of_each_row_are_ranked_with_ties() -> None:
+    top = ranked(CSR(np.array([[0, 3, 1, 3, 2], [0, 0, 0, 0, 5]], np.float32)), 3)
+    assert top.ids.tolist() == [[1, 3, 4], [4, -1, -1]]
+    assert top.scores.tolist() == [[3, 3, 2], [5, -np.inf, -np.inf]]
 
 
 def test_a_saved_matrix_is_the_same_or_is_refused(tmp_path: Path) -> None:

@@ -152,7 +152,8 @@ def ill(ended: Ended, *, signalled: bool = False) -> str:
 def small(recipe: str) -> tuple[Any, ...]:
     """Options with which a recipe trains in a moment, and writes a checkpoint after each step."""
     epochs = [name for name in options_of(options_class(RECIPES[recipe])) if name.endswith("epochs")]
-    given = {**dict.fromkeys(epochs, 1), "width": 8, "batch": 16, "device": "cpu", "checkpoint_every": 0}
+    steps = {"width": 8, "batch": 16} if epochs else {}  # of a recipe that takes some
+    given = {**dict.fromkeys(epochs, 1), **steps, "device": "cpu", "checkpoint_every": 0}
     return tuple(x for name, value in given.items() for x in (f"--{name.replace('_', '-')}", value))
 
 

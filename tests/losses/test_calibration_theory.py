@@ -12,7 +12,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.losses.calibration import calibration
-from longtail.modules.enrichment import Combiner, Design
+from longtail.modules.combiners import Design, make_combiner
 from longtail.modules.table import unit
 
 D = 8
@@ -25,7 +25,7 @@ def scores(seed: int) -> tuple[Tensor, Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     x, z = (unit(torch.randn(count, D, generator=generator, dtype=torch.float64)) for count in (1, 2))
     bank = torch.randn(3, D, generator=generator, dtype=torch.float64).requires_grad_()
-    combiner = Combiner(D, Design(dropout=0.0), seed=seed).double()
+    combiner = make_combiner(D, Design(dropout=0.0), seed=seed).double()
     enriched, _ = combiner(x, unit(bank), torch.arange(3)[None])
     return enriched @ z.T, x @ z.T, bank
 
@@ -77,7 +77,7 @@ def trained_on_noisy_links(weight: float, *, wrong: float, labels: int = 20, ste
 
     (x, y, links), (new, new_y, new_links) = documents(300), documents(500)
     bank = torch.nn.Parameter(0.3 * torch.randn(2 * labels, D, generator=generator))
-    combiner = Combiner(D, Design(dropout=0.0))
+    combiner = make_combiner(D, Design(dropout=0.0))
     optimizer = torch.optim.Adam([bank, *combiner.parameters()], 0.02)
     targets = F.one_hot(y, labels).float()
     for _ in range(steps):

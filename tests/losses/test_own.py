@@ -21,9 +21,11 @@ def vectors(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]
     return x, w, places
 
 
-@pytest.fixture(params=[1, 7, 2**22])
+@pytest.fixture(params=[(1, 0), (7, 0), (2**22, 0), (1, 64)], ids=str)
 def at_a_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "_NUMBERS", request.param)
+    """Pairs one by one, some, or all at a time, and as entries of a matrix product."""
+    for name, number in zip(("_NUMBERS", "_AS_FAST"), request.param, strict=True):
+        monkeypatch.setattr(own, name, number)
 
 
 def test_three_by_two_by_hand() -> None:

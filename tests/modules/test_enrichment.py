@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,15 +13,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from longtail.modules.enrichment import Combiner, Design, Enrichment, attention_entropy
+from longtail.modules.combiners import Combiner, Design, make_combiner
+from longtail.modules.enrichment import Enrichment, attention_entropy
 
 B, A, D = 5, 7, 6
 DESIGNS = {
     "published": Design(),
     "3 heads": Design(heads=3),
     "sharp, no spectral norm": Design(spectral_norm=False, temperature=0.1),
-    "mean": Design(attention=False),
+    "mean": Design("mean"),
 }
+ENCODERS = {"graphsage": Design("graphsage"), "graphformers": Design("graphformers", heads=3)}
 
 
 def units(rows: int, seed: int) -> Tensor:
@@ -30,14 +34,19 @@ X, NODES = units(B, 0), units(A, 1)
 PLACES = torch.tensor([[0, 3, 6], [2, -1, -1], [-1, -1, -1], [5, 1, -1], [4, 3, 2]])
 
 
-@pytest.fixture(params=DESIGNS)
-def combiner(request: pytest.FixtureRequest) -> Combiner:
-    """Each of `DESIGNS`, moved away from its start."""
-    made = Combiner(D, DESIGNS[request.param])
+def moved(design: Design) -> Combiner:
+    """A combiner away from its start."""
+    made = make_combiner(D, design)
     with torch.no_grad():
         for i, parameter in enumerate(made.parameters()):
             parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(i)) * 0.3)
     return made.eval()
+
+
+@pytest.fixture(params=DESIGNS)
+def combiner(request: pytest.FixtureRequest) -> Combiner:
+    """Each of `DESIGNS`, moved away from its start."""
+    return moved(DESIGNS[request.param])
 
 
 def textbook(
@@ -46,7 +55,7 @@ def textbook(
     """One document, one head and one node at a time."""
     sure = torch.ones(places.shape) if chances is None else chances
     design, out, weights = combiner.design, [], torch.zeros(places.shape)
-    heads = design.heads if design.attention else 1
+    heads = design.heads if design.kind == "attention" else 1
     width = D // heads
     for i in range(len(x)):
         found = [int(place) for place in places[i] if place >= 0]
@@ -57,7 +66,7 @@ def textbook(
         pooled = torch.zeros(D)
         for head in range(heads):
             part = slice(head * width, (head + 1) * width)
-            if design.attention:
+            if design.kind == "attention":
                 query, keys = combiner.of_document(x[i])[part], [combiner.of_nodes(nodes[p])[part] for p in found]
                 logits = [float(query @ key) / (design.temperature or math.sqrt(width)) for key in keys]
                 powers = [math.exp(logit) for logit in logits]
@@ -69,7 +78,7 @@ def textbook(
                 pooled[part] += share * nodes[place][part]
                 weights[i, k] += share / heads
         mixed = x[i] + pooled
-        if design.attention:
+        if design.kind == "attention":
             mixed = combiner.norm(x[i] + combiner.out(pooled))
         out.append(mixed / mixed.norm())
     return torch.stack(out), weights
@@ -117,7 +126,7 @@ def test_the_order_of_nodes_and_their_padding_do_not_show(combiner: Combiner) ->
 
 def test_it_starts_near_the_document_and_its_nodes() -> None:
     """W_d, W_m and W_o are the identity: the mean of nearly equal weights is added to x, then centred."""
-    enriched, weights = Combiner(D, Design()).eval()(X, NODES, PLACES)
+    enriched, weights = make_combiner(D, Design()).eval()(X, NODES, PLACES)
     mixed = X[0] + weights[0] @ NODES[[0, 3, 6]]
     centred = torch.nn.functional.normalize(mixed - mixed.mean(), dim=0)
     torch.testing.assert_close(enriched[0], centred, rtol=0, atol=1e-4)
@@ -125,14 +134,14 @@ def test_it_starts_near_the_document_and_its_nodes() -> None:
 
 
 def test_the_projections_keep_a_spectral_norm_of_one() -> None:
-    combiner = Combiner(D, Design())
+    combiner = make_combiner(D, Design())
     with torch.no_grad():
         combiner.of_nodes.parametrizations.weight.original.mul_(7).add_(0.5)  # type: ignore[union-attr,operator]
         for _ in range(30):
             combiner(X, NODES, PLACES)
     norm = torch.linalg.matrix_norm(combiner.of_nodes.weight.detach(), 2)
     assert float(norm) == pytest.approx(1, abs=1e-3)
-    plain = Combiner(D, Design(spectral_norm=False))
+    plain = make_combiner(D, Design(spectral_norm=False))
     assert not hasattr(plain.of_nodes, "parametrizations")
 
 
@@ -140,14 +149,82 @@ def test_the_same_seed_gives_the_same_combiner_and_global_random_numbers_are_lef
     torch.manual_seed(3)
     expected = torch.rand(2)
     torch.manual_seed(3)
-    one = Combiner(D, Design(), seed=1)
+    one = make_combiner(D, Design(), seed=1)
     assert torch.equal(torch.rand(2), expected)
-    for name, tensor in Combiner(D, Design(), seed=1).state_dict().items():
+    for name, tensor in make_combiner(D, Design(), seed=1).state_dict().items():
         assert torch.equal(tensor, one.state_dict()[name]), name
 
 
+def sage(combiner: Combiner, x: Tensor, nodes: list[Tensor], sure: list[float]) -> tuple[Tensor, list[float]]:
+    """GraphSAGE of one text, node by node and column by column."""
+    said = [chance * combiner.of_nodes(node).clamp(min=0) for node, chance in zip(nodes, sure, strict=True)]
+    most, wins = torch.zeros(D), [0.0] * len(nodes)
+    for column in range(D):
+        values = [float(vector[column]) for vector in said]
+        if values and max(values) > 0:
+            most[column] = max(values)
+            wins[values.index(max(values))] += 1
+    y = combiner.out(torch.cat([x, most]))
+    return y / y.norm(), [win / max(1, sum(wins)) for win in wins]
+
+
+def layer(combiner: Combiner, x: Tensor, nodes: list[Tensor], sure: list[float]) -> tuple[Tensor, list[float]]:
+    """A transformer layer of one text and its nodes, head by head."""
+    heads = combiner.design.heads
+    both, chances, pooled, weights = [x, *nodes], [1.0, *sure], torch.zeros(D), [0.0] * len(nodes)
+    for head in range(heads):
+        part = slice(head * D // heads, (head + 1) * D // heads)
+        logits = [float(combiner.query(x)[part] @ combiner.key(v)[part]) / math.sqrt(D // heads) for v in both]
+        powers = [math.exp(logit) * chance for logit, chance in zip(logits, chances, strict=True)]
+        for k, (vector, power) in enumerate(zip(both, powers, strict=True)):
+            pooled[part] += power / sum(powers) * combiner.value(vector)[part]
+            if k:
+                weights[k - 1] += power / sum(powers) / heads
+    hidden = combiner.norm(x + combiner.out(pooled))
+    y = combiner.last_norm(hidden + combiner.outer(torch.nn.functional.gelu(combiner.inner(hidden))))
+    return y / y.norm(), weights
+
+
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize(("kind", "naive"), [("graphsage", sage), ("graphformers", layer)])
+def test_a_graph_encoder_is_the_textbook(kind: str, naive: Callable[..., Any], certain: bool) -> None:
+    combiner = moved(ENCODERS[kind])
+    chances = (
+        torch.ones(PLACES.shape) if certain else torch.rand(PLACES.shape, generator=torch.Generator().manual_seed(5))
+    )
+    with torch.no_grad():
+        found, weights = combiner(X, NODES, PLACES, None if certain else chances)
+        for i in range(B):
+            there = [int(place) for place in PLACES[i] if place >= 0]
+            expected, shares = naive(combiner, X[i], [NODES[k] for k in there], chances[i, : len(there)].tolist())
+            torch.testing.assert_close(found[i], expected)
+            assert weights[i, : len(there)].tolist() == pytest.approx(shares, abs=1e-6)
+            assert not weights[i, len(there) :].any()
+        alone = combiner.alone(X)
+        none, _ = combiner(X, NODES, PLACES, torch.zeros(PLACES.shape))
+    torch.testing.assert_close(found[2], alone[2])
+    torch.testing.assert_close(none, alone)  # a node that is surely none says nothing
+    assert (found[[0, 1, 3, 4]] - alone[[0, 1, 3, 4]]).abs().max(1).values.min() > 1e-3
+
+
+def test_what_a_graph_encoder_makes_of_all_is_what_it_makes_of_a_batch() -> None:
+    made = Enrichment(NODES.numpy(), moved(ENCODERS["graphsage"])).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(torch.from_numpy(made.alone(X.numpy())), made.combiner.alone(X))
+    passing = enrichment()
+    assert passing.alone(X.numpy()) is not None
+    np.testing.assert_array_equal(passing.alone(X.numpy()), X.numpy())
+
+
+def test_a_mean_that_was_kept_before_there_were_more_kinds_is_one(tmp_path: Path) -> None:
+    made = enrichment(Design("mean"))
+    made.save(tmp_path)
+    old = {name: value for name, value in made.settings().items() if name != "kind"} | {"attention": False}
+    assert Enrichment.load(tmp_path, old).combiner.design == Design("mean")
+
+
 def enrichment(design: Design | None = None) -> Enrichment:
-    return Enrichment(NODES.numpy() * 2, Combiner(D, design or Design())).eval()
+    return Enrichment(NODES.numpy() * 2, make_combiner(D, design or Design())).eval()
 
 
 def test_a_step_touches_the_nodes_of_its_documents_only() -> None:

@@ -11,8 +11,9 @@ import torch
 
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
+from longtail.modules.combiners import Design, make_combiner
 from longtail.modules.encoders.bag import BagEncoder
-from longtail.modules.enrichment import Combiner, Design, Enrichment
+from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Chances, Linked, with_one
 from longtail.text.bag import BagTokenizer
 from longtail.topk import FloatArray, IntArray, TopK, rank
@@ -86,7 +87,7 @@ def test_chances_can_be_learned_where_all_links_are_right_and_not_where_there_ar
 
 
 def test_found_links_count_as_far_as_they_are_probable_and_given_ones_fully() -> None:
-    enrichment = Enrichment(np.eye(3, 4, dtype=np.float32)[::-1].copy(), Combiner(4, Design(attention=False))).eval()
+    enrichment = Enrichment(np.eye(3, 4, dtype=np.float32)[::-1].copy(), make_combiner(4, Design("mean"))).eval()
     top = TopK(LINKS, np.where(LINKS < 0, -np.inf, LINKS).astype(np.float32))
     doubtful = Linked(Told(encoder()), 2, enrichment, Chances(1.0, -1.0))
     _, weights = doubtful.weigh(X, top, enrichment)
@@ -109,7 +110,7 @@ def test_without_an_enrichment_the_texts_of_nodes_are_appended() -> None:
 
 
 def test_with_one_the_bank_is_read() -> None:
-    enrichment = Enrichment(np.eye(3, 4, dtype=np.float32)[::-1].copy(), Combiner(4, Design(attention=False))).eval()
+    enrichment = Enrichment(np.eye(3, 4, dtype=np.float32)[::-1].copy(), make_combiner(4, Design("mean"))).eval()
     found = Linked(Told(encoder()), 2, enrichment).enrich(TEXTS, X, LINKS, lambda _: X)
     expected = np.stack([X[0] + (X[1] + X[2]) / 2, X[1], X[2] + X[0]])
     np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)

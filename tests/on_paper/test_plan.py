@@ -7,7 +7,7 @@ import json
 import pytest
 
 from longtail.errors import BadInput
-from longtail.on_paper.plan import on_paper
+from longtail.on_paper.plan import largest_batch, on_paper
 from longtail.on_paper.rows import ROWS, read_by
 from longtail.on_paper.work import machines
 
@@ -39,6 +39,7 @@ SETTINGS = {  # of each option another value than its default
     "momentum": 0.9,
     "bfloat16": True,
     "texts_at_once": 64,
+    "recompute": True,
     "labels_at_once": 10,
 }
 every_recipe = pytest.mark.parametrize("recipe", ROWS)
@@ -81,7 +82,7 @@ def test_options_are_those_of_the_recipe(recipe: str) -> None:
         with pytest.raises(BadInput, match=f"{other}: a plan of {recipe} on paper does not depend on it; leave it out"):
             on_paper(recipe, {other: 1}, **SIZE)
     for name in read_by(recipe):
-        fixed = {"encoder": "minilm"} if name in {"max_length", "labels_at_once", "texts_at_once"} else {}
+        fixed = {"encoder": "minilm"} if name in {"max_length", "labels_at_once", "texts_at_once", "recompute"} else {}
         plans = [on_paper(recipe, fixed | more, **SIZE, world=2).as_json() for more in ({}, {name: SETTINGS[name]})]
         assert plans[0] != plans[1], name
     assert on_paper(recipe, {}, **SIZE).epochs >= 6
@@ -133,9 +134,10 @@ def test_work_between_epochs_is_as_often_as_it_is_due() -> None:
 
 def test_few_documents_have_their_own_defaults_and_a_second_run() -> None:
     few, many = (on_paper("unidec", {}, **SIZE | {"documents": documents}) for documents in (5000, 20_000))
+    most = on_paper("unidec", {}, **SIZE | {"documents": 200_000})
     assert few.epochs == 2 * many.epochs
-    assert few.run["joint"].times == 2
-    assert many.run["joint"].times == 1
+    assert few.run["joint"].times == many.run["joint"].times == 2
+    assert most.run["joint"].times == 1
 
 
 def test_what_does_not_fit_is_said_in_a_line_with_what_helps() -> None:
@@ -197,3 +199,20 @@ def test_constants_that_are_none_are_refused(said, expected, tmp_path) -> None:
 
 def test_each_machine_says_where_its_numbers_are_from() -> None:
     assert all({"rates", "sent"} <= {*machine.sources} for machine in machines().values())
+
+
+@pytest.mark.parametrize("more", [{}, {"recompute": True}, {"texts_at_once": 8}])
+def test_the_largest_batch_is_the_last_that_is_not_refused(more: dict[str, object]) -> None:
+    given = {"encoder": "mpnet", "max_length": 128, "validation": 0.0} | more
+    sizes = SIZE | {"words": 100, "device": "v100"}
+    largest = largest_batch("ngame", given, **sizes)
+
+    def refused(batch: int) -> bool:
+        lines = on_paper("ngame", {**given, "batch": batch}, **sizes).refusals()
+        return any("a step of encoder" in line for line in lines)
+
+    assert 1 < largest < 2**20
+    assert not refused(largest)
+    assert refused(largest + 1)
+    if more:
+        assert largest > 2 * largest_batch("ngame", {name: given[name] for name in given.keys() - more}, **sizes)

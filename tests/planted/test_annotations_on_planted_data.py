@@ -114,7 +114,7 @@ def test_folds_that_are_there_are_not_trained_again_and_others_go_on(noisy, fold
         (1, {}, "expected 2 to 600, one document each, found 1"),
         (601, {}, "found 601"),
         (2, {"hashes": {}}, "expected the data that the run was trained on"),
-        (2, {"start": "runs/other"}, "found one that starts from runs/other, which has seen all"),
+        (2, {"start": "runs/other"}, "found one that learned from runs/other, which has seen all"),
     ],
 )
 def test_folds_that_cannot_be_are_refused(noisy, folds, change, problem, tmp_path):

@@ -102,3 +102,14 @@ def test_unidec_finds_it_too_when_it_is_enriched_and_not_without(data):
         assert found["D"] > least, kind
     for kind in ("plain", "plain-classifier"):
         assert precision(bundle, data, kind)["D"] < 10, kind
+
+
+@pytest.mark.parametrize(("recipe", "least"), [("graphsage", 90), pytest.param("graphformers", 65, marks=SLOW)])
+def test_a_graph_encoder_finds_it_by_its_neighbours_and_not_without_them(data, recipe, least):
+    options = {**SMALL, "train_links": "true", "linker": "ngame", "classifier_epochs": 0}
+    bundle = getattr(recipes, recipe)(data.dataset, **options)
+    found, alone = (precision(bundle, data, kind) for kind in ("encoder", "plain"))
+    assert found["A"] > 95
+    assert alone["A"] > 95
+    assert found["D"] > least
+    assert alone["D"] < 10

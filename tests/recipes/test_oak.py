@@ -147,6 +147,10 @@ def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
         },
         {"linker": "dpr", "train_links": "true", "classifier_epochs": 0},
         {"augment": "gandalf", "train_links": "true"},
+        {"combiner": "graphformers", "attention_heads": 4, "plain_weight": 0.0},
+        {"combiner": "graphsage", "label_links": True, "bank": False, "augment": "gandalf"},
+        {"enrich": "joint", "label_rows": True, "combiner": "graphsage", "train_links": "out-of-fold"},
+        {"enrich": "joint", "combiner": "mean", "bank": False, "train_links": "predicted"},
     ],
     ids=str,
 )
@@ -167,7 +171,8 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
             assert nodes[0].weight is None
         else:
             total = sum(node.weight or 0 for node in nodes)
-            assert total == pytest.approx(1, abs=1e-5) if options.get("base") == "dpr" else 0 < total < 1
+            whole = options.get("base") == "dpr" or options.get("combiner") == "graphsage"  # shares of columns
+            assert total == pytest.approx(1, abs=1e-5) if whole else 0 < total < 1
     shared = bool(options.get("share_encoder"))
     assert opened.linked is not None
     assert trained.linked is not None
@@ -307,10 +312,18 @@ LABELS = Graph(Strings.of(["one", "two"]), None, csr_of_lists([[0], [1]], 2))
         ({"a": EMPTY}, {}, "graph a links no training document"),
         ({"a": LABELS}, {}, "graph a links no training document"),
         ({"a": SOME}, {"linker": "wizard"}, "expected one of unidec, .*found wizard"),
-        ({"a": SOME}, {"train_links": "guessed"}, "expected one of true, answer-free, out-of-fold, found guessed"),
+        (
+            {"a": SOME},
+            {"train_links": "guessed"},
+            "expected one of true, answer-free, predicted, out-of-fold, found guessed",
+        ),
         ({"a": SOME}, {"folds": 1}, "expected at least 2, found 1"),
         ({"a": SOME}, {"base": "ance"}, "expected one of ngame, dpr, found ance"),
-        ({"a": SOME}, {"combiner": "late"}, "expected one of attention, mean, early, found late"),
+        (
+            {"a": SOME},
+            {"combiner": "late"},
+            "expected one of attention, mean, graphsage, graphformers, early, found late",
+        ),
     ],
 )
 def test_what_cannot_be_linked_is_refused(there: dict[str, Graph], options: dict[str, object], message: str) -> None:

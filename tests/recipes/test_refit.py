@@ -11,7 +11,9 @@ import torch
 
 from longtail import load, recipes
 from longtail.errors import BadInput
+from longtail.model.side_by_side import side_by_side
 from longtail.report.errors import errors_of_run
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.make_ensemble import ensemble
 from longtail.stages.refit import before_refit
 from longtail.testing.planted import planted
@@ -35,13 +37,15 @@ def data():
     return planted(0, documents=200, test_documents=16, labels=64).dataset
 
 
-def test_a_refit_is_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
+def test_a_refit_is_beside_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
     first = recipes.unidec(data, **SMALL, refit=False)
-    whole = recipes.unidec(data, **{**SMALL, "validation": 0.0})
+    whole = recipes.unidec(data, **{**SMALL, "validation": 0.0, "seed": FusionOptions(refit=True).for_refit()["seed"]})
+    both = side_by_side(first, whole)
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     refit = recipes.unidec(data, **SMALL, refit=True, out=run)
     for kind in ("encoder", "classifier"):
-        np.testing.assert_array_equal(refit.vectors[kind], whole.vectors[kind])
+        np.testing.assert_array_equal(refit.vectors[kind], both.vectors[kind])
+        assert not np.array_equal(both.vectors[kind][:, :8], first.vectors[kind][:, :8])
     assert refit.kinds == first.kinds
     np.testing.assert_array_equal(refit.fusion.weights, first.fusion.weights)
     np.testing.assert_array_equal(refit.fusion.frequency, np.asarray((data.train.targets > 0).sum(0)).ravel())

@@ -32,9 +32,12 @@ PLAIN: dict[str, dict[str, Any]] = {  # without random numbers in a step, of whi
     "unidec": {**MORE["unidec"], "dropout": 0.0},
     "ramen": {**MORE["ramen"], "graph_share": 0.5},
     "oak": {**MORE["oak"], "attention_dropout": 0.0, "train_links": "true", "classifier_epochs": 0},
+    "graphsage": {**MORE["oak"], "plain_weight": 1.0, "train_links": "true", "classifier_epochs": 0},
     "unidec with nodes": {**MORE["unidec with nodes"], "dropout": 0.0, "attention_dropout": 0.0},
     "dexml": MORE["dexml"],
     "siamesexml": {"classifier_epochs": 0, "batch": 20},
+    "cascadexml": {"branching": 1, "dropout": 0.0},
+    "elias": {"start_epochs": 1, "dropout": 0.0},
 }
 
 

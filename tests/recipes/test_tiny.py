@@ -80,13 +80,17 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
     rows = Dataset.from_texts([f"word{i % 50} other{i % 7}" for i in range(10_000)], [[0]] * 10_000, ["a label"])
     recipes.unidec(rows, out=tmp_path / "run", device="cpu", epochs=0, width=2, memory=False)
     arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
-    assert (arguments["batch"], arguments["validation"], arguments["refit"]) == (512, 0.05, False)
+    assert (arguments["batch"], arguments["validation"], arguments["refit"]) == (512, 0.05, True)
 
 
 @pytest.mark.parametrize(
     ("recipe", "documents", "given", "usual"),
     [
-        ("unidec", 10_000, {}, {}),
+        ("unidec", 100_000, {}, {}),
+        ("unidec", 99_999, {}, {"refit": True}),
+        ("unidec", 10_000, {"encoder": "minilm"}, {}),
+        ("unidec", 10_000, {"budget": 60}, {}),
+        ("unidec", 10_000, {"epochs": "auto"}, {}),
         ("unidec", 8_000, {}, {"epochs": 12, "validation": 0.062, "refit": True}),
         ("unidec", 8_000, {"epochs": "auto"}, {"epochs": 12, "validation": 0.062, "refit": False}),
         ("unidec", 1_000, {}, {"batch": 250, "epochs": 12, "validation": 0.2, "refit": True}),
@@ -108,8 +112,5 @@ def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_pat
         console = Console(file=StringIO(), width=200)
         run = Run(tmp_path / name, Log(tmp_path / name / LOG, console))
         recipes.unidec(rows, out=run, encoder="bag", epochs=1, device="cpu", preset=preset)
-        said = (
-            "6 training documents are few: validation=0.0, batch=32 (docs/guides/choosing.md)"
-            in console.file.getvalue()
-        )
+        said = "6 training documents: validation=0.0, batch=32 (docs/guides/choosing.md)" in console.file.getvalue()
         assert said == (preset is None)

@@ -12,7 +12,7 @@ import pytest
 
 from longtail.cards import write_card
 from longtail.errors import BadInput, LongtailError, NotWritten
-from longtail.search import build_index, open_index
+from longtail.search import INDEXES, build_index, open_index
 from longtail.search.exact import Exact
 from longtail.search.faiss import exact_in_blocks, recall
 from longtail.topk import TopK
@@ -28,7 +28,7 @@ def clustered(rows, seed, width=13):
     return (vectors * generator.uniform(0.8, 1.2, (rows, 1))).astype(np.float32)
 
 
-@pytest.fixture(scope="module", params=["hnsw", "ivfpq", "ivfpq-disk"])
+@pytest.fixture(scope="module", params=[name for name, kind in INDEXES.items() if kind.load is not None])
 def made(request):
     """An index over 3,000 vectors, the table, and queries that it was not built with."""
     table = clustered(3000, 1)
@@ -142,11 +142,25 @@ def test_recall_by_hand():
 
 
 def test_only_what_is_kept_with_a_model_can_be_built_for_it():
+    kept = "hnsw, ivfpq, ivfpq-disk, float16, int8, binary"
     for method in ("exact", "flat"):
-        with pytest.raises(BadInput, match=f"method: expected one of hnsw, ivfpq, ivfpq-disk, found {method}; choose"):
+        with pytest.raises(BadInput, match=f"method: expected one of {kept}, found {method}; choose"):
             build_index(clustered(300, 1).__getitem__, 300, clustered(10, 2), method=method)
     with pytest.raises(BadInput, match="method: expected 256 labels or more for ivfpq, found 255; take hnsw"):
         build_index(clustered(255, 1).__getitem__, 255, clustered(10, 2), method="ivfpq")
+
+
+def test_codes_take_the_bytes_that_they_say_and_fewer_bits_ask_for_more_exact_scores(tmp_path):
+    table, queries, sizes, efforts = clustered(3000, 1, width=64), clustered(50, 2, width=64), {}, {}
+    for method in ("float16", "int8", "binary"):
+        index = build_index(table.__getitem__, 3000, queries, target=0.99, method=method)
+        index.save(tmp_path / method)
+        sizes[method] = (tmp_path / method / "index.faiss").stat().st_size / 3000
+        efforts[method] = index.measured.effort
+    assert sizes["float16"] == pytest.approx(2 * 64, rel=0.05)
+    assert sizes["int8"] == pytest.approx(64, rel=0.05)
+    assert sizes["binary"] == pytest.approx(64 / 8 + 8, rel=0.5)  # two numbers beside the bits, and the rotation
+    assert efforts["float16"] == 10 <= efforts["int8"] < efforts["binary"] < 3000
 
 
 def test_the_table_of_indexes_does_not_wait_for_faiss():

@@ -12,7 +12,7 @@ from longtail.search import memory as module
 from longtail.search.exact import Exact
 from longtail.search.fusion import Candidates, learn_memory
 from longtail.search.keys import Keys, keys_of
-from longtail.search.memory import Memory, Part, Remembering, most_of
+from longtail.search.memory import Memory, Part, Remembering
 from longtail.topk import FloatArray, IntArray
 
 CPU = torch.device("cpu")
@@ -124,7 +124,7 @@ def test_documents_of_equal_keys_are_one_with_the_labels_of_all() -> None:
 def test_copies_of_an_example_leave_the_other_neighbours_their_votes() -> None:
     """As one memory, and where the copies are in a part of their own, and equal a document of the other part."""
     memory, query = made(), unit(1, 6, seed=1)
-    copies = memory.of_examples([np.repeat(memory.keys.vectors[[7]], 60, axis=0)])
+    copies = memory.of_parts([np.repeat(memory.keys.vectors[[7]], 60, axis=0)])
     assert copies.by_label()[0].shape == (1, 6)
     shares = memory.shares(np.full(40, 5))
     parts = [Part(memory, shares), Part(copies, shares[:1], lambda places: places + 40)]
@@ -139,22 +139,17 @@ def test_copies_of_an_example_leave_the_other_neighbours_their_votes() -> None:
 
 
 def test_a_memory_without_documents_says_nothing() -> None:
-    empty = made().of_examples([np.zeros((0, 6), np.float32)] * 4)
+    empty = made().of_parts([np.zeros((0, 6), np.float32)] * 4)
     assert voted(remembering(empty, np.zeros(4, np.int64)), unit(3, 6, seed=0)).nnz == 0
 
 
 def test_examples_of_new_labels_are_documents_of_theirs() -> None:
     examples = [unit(2, 6, seed=0), np.zeros((0, 6), np.float32), unit(1, 6, seed=1)]
-    memory = made().of_examples(examples)
+    memory = made().of_parts(examples)
     assert memory.labels.toarray().tolist() == [[1, 0, 0], [1, 0, 0], [0, 0, 1]]
     for found, given in zip(memory.by_label(), examples, strict=True):
         np.testing.assert_array_equal(found, given)
     assert memory[np.array([2, 0])].labels.toarray().tolist() == [[0, 1], [0, 1], [1, 0]]
-
-
-def test_the_most_of_each_row_with_ties() -> None:
-    votes = CSR(np.array([[0, 3, 1, 3, 2], [0, 0, 0, 0, 5]], np.float32))
-    assert most_of(votes, 3).tolist() == [[1, 3, 4], [4, -1, -1]]
 
 
 def test_keys_are_unit_rows_and_nothing_stays_nothing() -> None:

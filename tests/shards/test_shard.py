@@ -11,7 +11,7 @@ from longtail.data.dataset import Dataset
 from longtail.ranks import Ranks
 from longtail.recipes import unidec
 from longtail.shards.rows import RowsHere
-from longtail.shards.shard import Part, Shard, Shards, everyones, here, of_all
+from longtail.shards.shard import Part, Shard, Shards, everyones, here, of_all, step_seed
 from longtail.testing.planted import planted
 from longtail.text.bag import BagTokenizer
 from longtail.train.log import Log
@@ -50,6 +50,20 @@ def test_shards_get_what_the_others_send_them() -> None:
     expected = [[[0.0 + to], [10.0 + to] * 2, [20.0 + to] * 3] for to in range(3)]
     assert shards(3).step(work) == expected
     assert here() is None
+
+
+def test_shards_have_random_numbers_of_their_own_and_one_seed_of_the_step() -> None:
+    def work(shard: Shard) -> tuple[int, int]:
+        with torch.random.fork_rng():
+            torch.manual_seed(shard.own_seed(123))
+            return torch.initial_seed(), step_seed()
+
+    seeds = shards(3).step(work)
+    assert len({own for own, _ in seeds}) == 3
+    assert [shared for _, shared in seeds] == [123] * 3
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        assert step_seed() == 7
 
 
 def test_gradients_of_what_all_shards_share_are_those_of_the_whole() -> None:

@@ -26,6 +26,15 @@ def test_along_a_cosine_the_learning_rate_falls_slowly_then_fast_then_slowly():
     assert factor(9, 10) > 0
 
 
+@pytest.mark.parametrize("schedule", [linear, cosine])
+def test_a_warm_up_below_one_is_a_share_of_all_steps(schedule):
+    for steps in (5, 10, 40):
+        shared, counted = schedule(0.4), schedule(0.4 * steps)
+        assert [shared(step, steps) for step in range(steps)] == [counted(step, steps) for step in range(steps)]
+    course = UntilBest(AtMost(10), linear, 0.1, lambda: 1.0)
+    assert [course.factor(step, 4) for step in range(6)] == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
 def test_a_number_of_epochs_is_a_schedule_over_all_of_their_steps():
     course = Course(5, linear(4))
     assert [course.factor(step, 2) for step in range(10)] == [linear(4)(step, 10) for step in range(10)]

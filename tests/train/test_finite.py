@@ -26,8 +26,13 @@ OPTIONS = {
     "renee": {"start_epochs": 1},
     "unidec": {"refresh_from": 1, "refresh_every": 1, "hard_negatives": 2},
 }
+LINEAR = ("dismec", "parabel", "bonsai")  # which take no steps
 QUICK = ("dpr", "dexml", "renee", "unidec", "ramen")  # rows, gradient cache, in the backward pass, two heads, bandits
-WAYS = [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in recipes.RECIPES]
+WAYS = [
+    pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow)
+    for name in recipes.RECIPES
+    if name not in LINEAR
+]
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.heads import TwoHeads
 from longtail.testing.planted import planted
 from longtail.train import plan as module
+from longtail.train.activations import activation_bytes
 from longtail.train.log import Log
 from longtail.train.run import Run
 
@@ -89,7 +90,24 @@ def test_what_a_transformer_keeps_for_its_backward_pass_is_counted(tiny_bert, ar
     table = encoder.tokenizer(["red", "blue red", "red red red blue"])
     tokens = encoder.tokenizer.batch(table, np.arange(3))
     lengths = np.diff(table.offsets).tolist()
-    assert module._activation_bytes(around(encoder), tokens) == sum(4 * n * (34 * 32 + 20 * n) for n in lengths)
+    layers = [2 * n * (34 * 32 + 20 * n) for n in lengths]
+    assert activation_bytes(around(encoder), tokens) == 2 * sum(layers)
+    encoder.recompute()
+    assert activation_bytes(around(encoder), tokens) == sum(layers) + 4 * 2 * 32 * sum(lengths)
+    cut = TransformerEncoder(tiny_bert, max_length=4, windows=3)
+    long = cut.tokenizer.batch(cut.tokenizer(["red blue red blue red"]), np.arange(1))
+    assert activation_bytes(cut, long) == 2 * sum(2 * n * (34 * 32 + 20 * n) for n in (4, 4, 3))
+    assert activation_bytes(torch.nn.Linear(2, 2), tokens) == 0
+
+
+def test_adapters_have_gradients_and_moments_and_frozen_weights_have_none(tiny_bert, plans):
+    data = Dataset.from_texts(["red", "blue"] * 20, [[0], [1]] * 20, ["warm", "cold"])
+    for lora in (0, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "resident_bytes", lambda: 0)
+            recipes.depsl(data, encoder=str(tiny_bert), max_length=8, lora=lora, epochs=0, hard_negatives=0)
+    whole, adapted = (plan.memory for plan in plans)
+    assert adapted < whole - 10_000 * 4
 
 
 def test_the_plan_of_a_transformer_knows_what_a_larger_batch_costs(tiny_bert):

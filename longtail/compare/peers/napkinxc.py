@@ -20,6 +20,9 @@ class NapkinXC:
     reads: ClassVar[Sequence[Reads]] = ("features",)
     package: ClassVar[Package] = ("napkinxc", "napkinxc.models")
     fields: Sequence[str] = ("title",)
+    loss: str = "log"
+    cost: float = 10.0
+    trees: int = 1
     seed: int = 0
 
     def __call__(self, given: Given, model: Path) -> Callable[[], Ranking]:
@@ -27,7 +30,8 @@ class NapkinXC:
         from napkinxc.models import PLT  # noqa: PLC0415
 
         y = given.matrix("targets")
-        tree = PLT(str(model), seed=self.seed, verbose=False)
+        settings = {"loss": self.loss, "liblinear_c": self.cost, "ensemble": self.trees}
+        tree = PLT(str(model), seed=self.seed, verbose=False, **settings)
         tree.fit(given.matrix("train"), [row.tolist() for row in np.split(y.indices, y.indptr[1:-1])])
 
         def predict() -> Ranking:

@@ -46,6 +46,13 @@ class BagEncoder(Encoder):
         assert isinstance(text, BagTokens)
         return unit(self.table.bag_sum(text))
 
+    def with_table(self, table: Table) -> BagEncoder:
+        """The same features with the rows of another table, (V, D')."""
+        encoder = type(self).__new__(type(self))
+        Encoder.__init__(encoder)
+        encoder.tokenizer, encoder.width, encoder.table = self.tokenizer, table.width, table
+        return encoder
+
     def start_from(self, path: Path) -> tuple[int, int]:
         """Start the rows of known words from static vectors; see `longtail.modules.encoders.static.start_from`."""
         return start_from(self.table, self.tokenizer.features, path)

@@ -15,18 +15,25 @@ from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens
 from longtail.topk import FloatArray
 
+_TOKENS = 2**17  # at most, of the texts that are encoded at a time: 128 of each of 1,024
+
 
 class Encoder(nn.Module):
     """Text to unit rows: what every encoder is. Those that a recipe takes by name: `longtail.modules.encoders.named`.
 
     Attributes:
         width: D, the width of a vector.
-        tokenizer: makes the tokens that the encoder reads.
+        tokenizer: makes the tokens that the encoder reads of documents.
     """
 
     width: int
     tokenizer: Tokenizer
     __call__: Callable[..., Tensor]
+
+    @property
+    def label_tokenizer(self) -> Tokenizer:
+        """Makes the tokens of labels, where these are read otherwise than documents."""
+        return self.tokenizer
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
@@ -70,7 +77,8 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
         encoder: left in the mode (train or eval) that it was in.
         table: n rows of tokens.
         device: where the encoder is.
-        block: texts encoded at a time. Rows are taken in order of length, so that a block wastes little padding.
+        block: texts encoded at a time, fewer where they are long. Rows are taken in order of length, so that a block
+            wastes little padding.
 
     Returns:
         (n, D) float32, in the order of the table.
@@ -79,10 +87,13 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
     if was_training:  # to say so to every module costs as much as a short text
         encoder.eval()
     out = np.empty((len(table), encoder.width), np.float32)
-    by_length = np.argsort(np.diff(table.offsets), kind="stable")
+    lengths = np.diff(table.offsets)
+    by_length, start = np.argsort(lengths, kind="stable"), 0
     with torch.inference_mode():
-        for start in range(0, len(table), block):
+        while start < len(table):
             rows = by_length[start : start + block]
+            rows = rows[: max(1, _TOKENS // int(lengths[rows[-1]] or 1))]
+            start += len(rows)
             out[rows] = encoder(encoder.tokenizer.batch(table, rows).to(device)).cpu().numpy()
     if was_training:
         encoder.train()

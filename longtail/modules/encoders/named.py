@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
-from longtail.errors import BadInput
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.convolution import ConvolutionEncoder
@@ -76,21 +75,20 @@ def row_of(encoder: Encoder) -> EncoderKind:
     return {row.kind: row for row in ENCODERS.values()}[type(encoder)]
 
 
-def hold(encoder: Encoder, texts_at_once: int | None) -> None:
-    """Let a transformer hold the activations of so many texts in training; of all, if left out.
+def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int:
+    """Let a transformer join some of its layers, which are chosen by how many it has.
 
-    Raises:
-        BadInput: the encoder has none that are worth it.
+    Returns:
+        How many were joined; 0 for an encoder that has no layers to choose from.
     """
-    if isinstance(encoder, TransformerEncoder):
-        encoder.texts_at_once = texts_at_once
-    elif texts_at_once is not None:
-        problem = f"the encoder {row_of(encoder).name} holds next to nothing of a text"
-        raise BadInput("texts_at_once", problem, remedy="leave it out, or choose a transformer")
+    if not isinstance(encoder, TransformerEncoder):
+        return 0
+    encoder.join(layers(encoder.depth))
+    return len(encoder.layers)
 
 
 def make_encoder(
-    name: str, corpus: Iterable[str], *, width: int, max_length: int, generator: torch.Generator
+    name: str, corpus: Iterable[str], *, width: int, max_length: int, generator: torch.Generator, **own: Any
 ) -> Encoder:
     """Make an encoder by name.
 
@@ -100,10 +98,11 @@ def make_encoder(
         width: of the rows of a table of features or words: D of a bag encoder; a transformer has a width of its own.
         max_length: tokens of a text that a transformer reads, or words that a convolution does.
         generator: draws the start of what is trained from nothing.
+        own: what else encoders of its kind are made with, by name, as the pooling of a transformer.
 
     Raises:
         LongtailError: there is no such transformer, or a number does not suit the encoder.
         MissingExtra: a package that it needs is not installed.
     """
     row = encoder_named(name)
-    return row.make(name=name, corpus=corpus, width=width, max_length=max_length, generator=generator)
+    return row.make(name=name, corpus=corpus, width=width, max_length=max_length, generator=generator, **own)

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
-from longtail.files import write_json
+from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
-from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
+from longtail.modules.encoders.decoders import is_causal, see_ahead
+from longtail.modules.encoders.sentence_folder import (
+    POOLING,
+    SentenceFolder,
+    Windows,
+    first_numbers,
+    linear,
+    read_layers,
+    read_windows,
+    write_layers,
+    write_sentence_folder,
+    write_windows,
+)
+from longtail.modules.encoders.sub_batches import cuts
+from longtail.shards.shard import step_seed
+from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet
 from longtail.text.tokens import PaddedTokens, Tokens
-from longtail.topk import IntArray
 
-_PATH = re.compile(r"[\w-]*")  # of a module: a folder, or the model's own
-_POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-_IDENTITY = "torch.nn.modules.linear.Identity"
+PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
+_LAYER = re.compile(r"\.(\d+)\.")  # the first number in a parameter's name
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
@@ -41,17 +53,30 @@ class TransformerEncoder(Encoder):
     size needs the memory of a few texts and of a vector a token, for a third more work. Source: gradient caching (Gao
     et al., 2021), here by checkpoints (Chen et al., 2016), so that losses need not know.
 
+    Several layers can be joined (`join`): x is then that of each of them, side by side, before its length is made 1.
+
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
         max_length: tokens a text may have; None takes what the folder says.
-        pooling: ``mean`` of the hidden states of a text's tokens, or ``cls``, the first of them. None takes what a
-            sentence-transformers folder says, else the mean.
+        windows: of ``max_length`` tokens that a text is read in, at most: its pooled states are the mean over them.
+            None takes what a folder that `save` wrote says, else 1.
+        stride: tokens of the text from the beginning of a window to that of the next; None takes what is in one.
+        pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
+            what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
+        bidirectional: whether each token of a decoder, too, sees those behind it (LLM2Vec, BehnamGhader et al., 2024).
+        document_prefix: what a document's text begins with, as an instruction; None takes what the folder says.
+        label_prefix: the same of labels.
         projection: D, the width of a linear layer on top. None takes what a sentence-transformers folder has, else no
             such layer.
         seed: draws the start of a new projection.
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
+        precision: of products, one of `PRECISIONS`: what layers compute with, while weights and vectors are float32.
+        layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
+        weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
+        widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
+        layers: whose hidden states are joined, counted from 1; none for those of the last one, and the projection.
 
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
@@ -60,46 +85,164 @@ class TransformerEncoder(Encoder):
 
     tokenizer: TransformerTokenizer
     texts_at_once: int | None = None
+    precision: str = "auto"
+    layer_decay: float = 1.0
+    weight_decay: float = 0.0
+    widths: Sequence[int] = ()
+    layers: tuple[int, ...] = ()
+    _lora: Any = None  # the configuration of adapters, where there are some
 
     def __init__(
         self,
         name: str | Path,
         *,
         max_length: int | None = None,
+        windows: int | None = None,
+        stride: int | None = None,
         pooling: str | None = None,
+        bidirectional: bool = False,
+        document_prefix: str | None = None,
+        label_prefix: str | None = None,
         projection: int | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__()
-        folder = model_folder(name)
-        stated, dense = _modules(folder)
-        self.pooling = pooling or stated
-        if self.pooling not in _POOLING:
-            raise BadInput("pooling", f"expected mean or cls, found {self.pooling}", remedy="change the pooling")
-        self.tokenizer = TransformerTokenizer(folder, max_length)
+        folder, self._name = model_folder(name), str(name)
         self.backbone = open_pretrained("AutoModel", folder).float()
+        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
+        said = SentenceFolder.read(folder, hidden)
+        self.pooling = pooling or said.pooling or ("last" if is_causal(self.backbone) else "mean")
+        if self.pooling not in POOLING:
+            problem = f"expected one of {', '.join(POOLING)}, found {self.pooling}"
+            raise BadInput("pooling", problem, remedy="change the pooling")
+        prefixes = [
+            stated if given is None else given
+            for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
+        ]
+        cut = read_windows(folder) if windows is None else Windows(windows, stride)
+        self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0], windows=cut.windows, stride=cut.stride)
+        self._label_prefix = prefixes[1]
+        self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
+        if bidirectional:
+            see_ahead(self.backbone)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
-        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
         if len(self.tokenizer) > rows:
             problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
             raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
-        self.projection: nn.Linear | None = None
+        self.projection = said.projection
         if projection is not None:
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
-            self.projection = _linear({"linear.weight": start})
-        elif dense is not None:
-            self.projection = _dense(dense, hidden)
+            self.projection = linear({"linear.weight": start})
         self.width = hidden if self.projection is None else self.projection.out_features
+        if joined := read_layers(folder):
+            self.join(joined)
+
+    @property
+    def depth(self) -> int:
+        """How many layers it has."""
+        return int(self.backbone.config.num_hidden_layers)
+
+    def join(self, layers: Sequence[int]) -> None:
+        """Read these layers, in [1, depth], in place of the last one; a projection, which is of that, is let go.
+
+        Raises:
+            BadInput: vectors have nested widths, which those of joined layers have not.
+        """
+        if self.widths:
+            problem = "vectors of joined layers have no nested widths"
+            raise BadInput("widths", problem, remedy="leave it out")
+        self.layers, self.projection = tuple(layers), None
+        self.width = len(layers) * int(self.backbone.config.hidden_size)
 
     @classmethod
-    def make(cls, *, name: str, max_length: int, **_: object) -> TransformerEncoder:
+    def make(
+        cls, *, name: str, corpus: Iterable[str], width: int, generator: torch.Generator, **own: Any
+    ) -> TransformerEncoder:
         """An encoder by its name or folder; see `longtail.modules.encoders.named.make_encoder`."""
-        return cls(name, max_length=max_length)
+        del corpus, width, generator  # which others start from
+        return cls(name, **own)
+
+    @property
+    def label_tokenizer(self) -> TransformerTokenizer:
+        """Makes the tokens of labels, with their own prefix."""
+        return self.tokenizer.prefixed(self._label_prefix)
+
+    def nest(self, widths: Sequence[int]) -> None:
+        """Cut vectors to the largest of some widths, and let training make each of them good by itself.
+
+        A vector's first numbers are then a vector of their own. In a step, all texts have one of the widths, drawn at
+        random; the mean over steps is the mean of the losses over widths. Source: Matryoshka representation learning
+        (Kusupati et al., 2022), eq. 1.
+
+        Args:
+            widths: at least one.
+
+        Raises:
+            BadInput: one is larger than the vectors are.
+        """
+        if (widest := max(widths)) > self.width:
+            problem = f"expected widths up to {self.width}, which the transformer has, found {widest}"
+            raise BadInput("widths", problem, remedy="leave it out")
+        if widest < self.width:
+            self.projection = first_numbers(self.projection, self.width, widest)
+        self.width, self.widths = widest, sorted(set(widths))
+
+    def recompute(self) -> None:
+        """Hold what goes into each layer in training, and compute the rest once more for gradients.
+
+        Source: checkpoints (Chen et al., 2016), section 4, with a segment a layer.
+
+        Raises:
+            BadInput: transformers cannot do so with this model.
+        """
+        if not self.backbone.supports_gradient_checkpointing:
+            problem = f"expected a transformer that transformers checkpoints, found {type(self.backbone).__name__}"
+            raise BadInput("recompute", problem, remedy="leave it out, or give texts_at_once")
+        new = getattr(self.backbone, "activation_checkpointing_enable", None)  # which older versions call otherwise
+        (new or self.backbone.gradient_checkpointing_enable)({"use_reentrant": False})
+
+    def adapt(self, rank: int, *, seed: int) -> None:
+        """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
+        self.backbone.requires_grad_(requires_grad=False)
+        self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
+
+    def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
+        """Groups for an optimiser: parameters of one learning rate and one weight decay, in their order.
+
+        Source: discriminative fine-tuning (Howard and Ruder, 2018), section 3.2, layer by layer.
+
+        Args:
+            rate: of the highest layer, and of what is above it.
+        """
+        layers = int(self.backbone.config.num_hidden_layers)
+        groups: dict[tuple[int, float], list[nn.Parameter]] = {}
+        for name, parameter in self.named_parameters():
+            found = _LAYER.search(name)
+            below = layers - 1 - int(found[1]) if found else layers * ("embed" in name)
+            key = below if self.layer_decay < 1 else 0, self.weight_decay * (parameter.ndim > 1)
+            groups.setdefault(key, []).append(parameter)
+        return [
+            {"params": params, "lr": rate * self.layer_decay**below, "weight_decay": decay}
+            for (below, decay), params in groups.items()
+        ]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
+        windows, of = text.windows(self.tokenizer.max_length)
+        pooled = self._encoded(windows)  # (S, H)
+        if len(windows) > len(text):
+            sums = pooled.new_zeros(len(text), pooled.shape[1]).index_add(0, of, pooled)
+            pooled = sums / of.bincount(minlength=len(text))[:, None]  # (B, H)
+        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
+        if self.widths and self.training and torch.is_grad_enabled():
+            width = self.widths[step_seed() % len(self.widths)]
+            vectors = F.pad(vectors[:, :width], (0, self.width - width))
+        return F.normalize(vectors)
+
+    def _encoded(self, text: PaddedTokens) -> Tensor:
+        """One (B, H) row of pooled states a text, or a window of one."""
         lengths = text.mask.sum(1)
         order = lengths.argsort(stable=True)
         in_order = lengths[order].cpu().numpy()
@@ -120,126 +263,48 @@ class TransformerEncoder(Encoder):
                 strict=True,
             )
         ]
-        pooled = torch.cat(parts)[order.argsort()]  # (B, H)
-        return F.normalize(pooled if self.projection is None else self.projection(pooled))  # (B, D)
+        return torch.cat(parts)[order.argsort()]
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
-        with torch.autocast(words.device.type, torch.bfloat16, enabled=words.device.type == "cuda"):
-            hidden: Tensor = self.backbone(inputs_embeds=words, attention_mask=mask.long()).last_hidden_state.float()
+        half = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
+            found = self.backbone(
+                inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers)
+            )
+        states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
+        hidden = torch.cat(states, 2).float()  # (B, T, H), or (B, T, H) of each layer side by side
         if self.pooling == "cls":
             return hidden[:, 0]  # (B, H)
+        if self.pooling == "last":
+            return hidden[torch.arange(len(hidden), device=hidden.device), mask.sum(1) - 1]  # (B, H)
         return (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, H)
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
 
-        The former then encodes as this encoder does, the latter gives the hidden states.
+        The former then encodes as this encoder does, if it does not join layers (of several windows, the first); the
+        latter gives the hidden states. Adapters are in its weights, and by themselves in a folder ``adapter``, which
+        ``peft`` opens.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
-            self.backbone.save_pretrained(folder)
+            self.backbone.save_pretrained(folder, state_dict=None if self._lora is None else merged(self.backbone))
+        if self._lora is not None:
+            save_lora(folder / "adapter", self.backbone, self._lora)
         self.tokenizer.save(folder)
-        write_json(folder / "sentence_bert_config.json", {"max_seq_length": self.tokenizer.max_length})
-        hidden = int(self.backbone.config.hidden_size)
-        modes = {key: mode == self.pooling for mode, key in _POOLING.items()}
-        write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": hidden, **modes})
-        layers = ["", "1_Pooling"]
-        if self.projection is not None:
-            layers.append("2_Dense")
-            _write_dense(folder / "2_Dense", self.projection)
-        layers.append(f"{len(layers)}_Normalize")
-        kinds = [layer.partition("_")[2] or "Transformer" for layer in layers]
-        write_json(
-            folder / "modules.json",
-            [
-                {"idx": i, "name": str(i), "path": layer, "type": f"sentence_transformers.models.{kind}"}
-                for i, (layer, kind) in enumerate(zip(layers, kinds, strict=True))
-            ],
+        write_sentence_folder(
+            folder,
+            pooling=self.pooling,
+            width=int(self.backbone.config.hidden_size),
+            length=self.tokenizer.max_length,
+            projection=self.projection,
+            prefixes=(self.tokenizer.prefix, self._label_prefix),
         )
+        write_windows(folder, Windows(self.tokenizer.windows, self.tokenizer.stride))
+        write_layers(folder, self.layers)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> TransformerEncoder:
         """Read what `save` wrote, or any other folder that the class takes, in eval mode."""
         return cls(folder).to(device).eval()
-
-
-def cuts(lengths: IntArray, overhead: int) -> IntArray:
-    """Where to cut rows into sub-batches so that the padded tokens, plus a fixed cost a sub-batch, are fewest.
-
-    The sum over sub-batches of (rows x longest row + overhead) is minimised exactly, by dynamic programming over the
-    U distinct lengths, in O(U^2).
-
-    Args:
-        lengths: (B,) tokens a row, ascending, at least one row.
-        overhead: what a sub-batch costs besides its tokens, in tokens.
-
-    Returns:
-        (S + 1,) ascending row numbers from 0 to B; sub-batch s holds the rows from the s-th to the next.
-    """
-    widths, counts = np.unique(lengths, return_counts=True)
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    best, before = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
-    for last in range(1, len(ends)):
-        costs = best[:last] + (ends[last] - ends[:last]) * widths[last - 1] + overhead
-        before[last] = costs.argmin()
-        best[last] = costs[before[last]]
-    chosen = [len(ends) - 1]
-    while chosen[-1]:
-        chosen.append(int(before[chosen[-1]]))
-    return ends[chosen[::-1]]
-
-
-def _modules(folder: Path) -> tuple[str, Path | None]:
-    """The pooling that a folder states (``mean`` where it states none), and the folder of its dense layer, if any."""
-    file = folder / "modules.json"
-    entries = read_if_there(file, list)
-    for entry in entries:
-        named = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("type", "path"))
-        if not named or not _PATH.fullmatch(entry["path"]):
-            problem = f"expected modules with a type and a folder below this one, found {str(entry)[:60]!r}"
-            raise BadInput(file, problem, remedy="get the model again")
-    paths = {entry["type"].rpartition(".")[2]: folder / entry["path"] for entry in entries}
-    if len(paths) < len(entries) or paths.keys() - {"Transformer", "Pooling", "Dense", "Normalize"}:
-        found = ", ".join(entry["type"].rpartition(".")[2] for entry in entries)
-        problem = f"expected at most one each of Transformer, Pooling, Dense and Normalize, found {found}"
-        raise BadInput(file, problem, remedy="choose a model of these layers")
-    config = read_if_there(paths.get("Pooling", folder / "1_Pooling") / "config.json", dict)
-    names = {key: mode for mode, key in _POOLING.items()}
-    flags = [names.get(key, key) for key, on in config.items() if key.startswith("pooling_mode_") and on is True]
-    stated = config.get("pooling_mode", flags or "mean")
-    return ("+".join(map(str, stated)) if isinstance(stated, list) else str(stated)), paths.get("Dense")
-
-
-def _dense(folder: Path, width: int) -> nn.Linear:
-    """The linear layer in the folder of a sentence-transformers ``Dense`` module without an activation."""
-    config, weights = read_if_there(folder / "config.json", dict), folder / "model.safetensors"
-    activation = config.get("activation_function", "Tanh")
-    if activation != _IDENTITY or not weights.is_file():
-        problem = f"expected a dense layer of activation Identity in safetensors, found {activation}"
-        raise BadInput(folder, problem, remedy="choose another model, or one without this layer")
-    try:
-        layer = _linear(load_file(weights))
-    except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
-        problem = f"expected the weights of a dense layer, found {' '.join(str(error).split())[:80]}"
-        raise BadInput(weights, problem, remedy="get the model again") from error
-    if layer.in_features != width:
-        problem = f"expected a layer on vectors {width} wide, found one on {layer.in_features}"
-        raise BadInput(weights, problem, remedy="get the model again")
-    return layer
-
-
-def _linear(state: Mapping[str, Tensor]) -> nn.Linear:
-    """A linear layer of given weights, with a bias where there is one."""
-    out_features, in_features = state["linear.weight"].shape
-    layer = nn.Linear(in_features, out_features, bias="linear.bias" in state, device="meta")
-    layer.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in state.items()}, assign=True)
-    return layer
-
-
-def _write_dense(folder: Path, layer: nn.Linear) -> None:
-    shape = {"in_features": layer.in_features, "out_features": layer.out_features, "bias": layer.bias is not None}
-    write_json(folder / "config.json", {**shape, "activation_function": _IDENTITY})
-    save_file(
-        {f"linear.{k}": v.cpu().contiguous() for k, v in layer.state_dict().items()}, folder / "model.safetensors"
-    )

@@ -15,7 +15,8 @@ from transformers import AutoModel
 
 from longtail.errors import BadInput
 from longtail.modules.encoders import transformer
-from longtail.modules.encoders.transformer import TransformerEncoder, cuts
+from longtail.modules.encoders.sub_batches import cuts
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import quiet
 from longtail.text.tokens import PaddedTokens
 
@@ -74,6 +75,23 @@ def test_projection_against_a_loop(tiny_bert: Path) -> None:
 
 
 @pytest.mark.usefixtures("overhead")
+def test_joined_layers_against_a_loop(tiny_bert: Path, tmp_path: Path) -> None:
+    encoder, found = TransformerEncoder(tiny_bert, projection=5), {}
+    for layers in ([1], [2], [2, 1]):
+        encoder.join(layers)
+        found[tuple(layers)] = vectors(encoder)
+    close(found[2,], vectors(TransformerEncoder(tiny_bert)))
+    assert not torch.allclose(found[1,], found[2,])
+    joined = found[2, 1]
+    assert (encoder.width, joined.shape, encoder.depth) == (64, (7, 64), 2)
+    for part, alone in zip(joined.split(32, 1), (found[2,], found[1,]), strict=True):
+        close(part / part.norm(dim=1, keepdim=True), alone)
+    encoder.save(tmp_path / "encoder")
+    opened = TransformerEncoder.load(tmp_path / "encoder")
+    assert (opened.layers, opened.width, opened.projection) == ((2, 1), 64, None)
+    close(vectors(opened), joined)
+
+
 def test_padding_and_batch_do_not_matter(tiny_bert: Path) -> None:
     encoder = TransformerEncoder(tiny_bert)
     whole = vectors(encoder)
@@ -200,8 +218,8 @@ def test_pooling_comes_from_the_folder(
 @pytest.mark.parametrize(
     ("kinds", "config", "problem"),
     [
-        (["Pooling"], {"pooling_mode_max_tokens": True}, "expected mean or cls, found pooling_mode_max_tokens"),
-        (["Pooling"], {"pooling_mode": ["mean", "max"]}, r"expected mean or cls, found mean\+max"),
+        (["Pooling"], {"pooling_mode_max_tokens": True}, "one of mean, cls, last, found pooling_mode_max_tokens"),
+        (["Pooling"], {"pooling_mode": ["mean", "max"]}, r"expected one of mean, cls, last, found mean\+max"),
         (["Pooling", "LSTM"], {}, "found Transformer, Pooling, LSTM"),
         (["Pooling", "Dense", "Dense"], {}, "found Transformer, Pooling, Dense, Dense"),
         (["Pooling", "Dense"], {"activation_function": "torch.nn.modules.activation.Tanh"}, "found .*Tanh"),
@@ -289,3 +307,39 @@ def test_texts_at_once_change_nothing_but_rounding(tiny_bert: Path) -> None:
     torch.testing.assert_close(vectors(encoder), whole, rtol=0, atol=0)  # without gradients nothing is held at all
     with torch.enable_grad():
         close(encoder.eval()(tokens(encoder)).detach(), whole)
+
+
+def test_layers_that_are_computed_once_more_give_the_same_gradients_and_hold_little(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert)
+    expected, most = gradients(encoder)
+    encoder.recompute()
+    again, least = gradients(encoder)
+    assert again.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(again[name], gradient, rtol=0, atol=0)
+    assert least < most / 2
+    encoder.texts_at_once = 3
+    torch.testing.assert_close(vectors(encoder), vectors(TransformerEncoder(tiny_bert)), rtol=0, atol=0)
+    encoder.backbone.supports_gradient_checkpointing = False
+    with pytest.raises(
+        BadInput, match="recompute: expected a transformer that transformers checkpoints, found BertMod"
+    ):
+        encoder.recompute()
+
+
+def test_bfloat16_on_a_cpu(tiny_bert: Path) -> None:
+    encoder = TransformerEncoder(tiny_bert).eval()
+    expected = {}
+    for precision in ("auto", "float32", "bfloat16"):
+        encoder.precision = precision
+        x = encoder.train(mode=False)(tokens(encoder))
+        assert x.dtype == torch.float32
+        encoder.zero_grad()
+        (x @ x.T).square().sum().backward()
+        weight = encoder.backbone.encoder.layer[0].output.dense.weight
+        assert weight.dtype == weight.grad.dtype == torch.float32
+        expected[precision] = x.detach(), weight.grad.clone()
+    assert torch.equal(expected["auto"][0], expected["float32"][0])
+    gap = (expected["bfloat16"][0] - expected["float32"][0]).abs().max()
+    assert 1e-6 < gap < 3e-2
+    torch.testing.assert_close(expected["bfloat16"][1], expected["float32"][1], rtol=0.2, atol=0.2)

@@ -1,0 +1,76 @@
+"""Low-rank adapters of a transformer (LoRA), by the package peft."""
+
+from __future__ import annotations
+
+import warnings
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from longtail.errors import MissingExtra
+
+_SCALE = 2  # alpha / r
+
+
+def add_lora(backbone: nn.Module, rank: int, *, name: str, seed: int) -> Any:
+    """Put adapters on all linear layers of a transformer, in place; they alone are trained from then on.
+
+    A layer W (M, H) becomes W + 2 B A, with A (r, H) drawn at random and B (M, r) of zeros, so that nothing changes at
+    first. Source: LoRA (Hu et al., 2022), section 4.1; on all layers as in QLoRA (Dettmers et al., 2023), section 4.
+
+    Args:
+        backbone: a model of transformers.
+        rank: r.
+        name: of the model that the adapters are for.
+        seed: draws A.
+
+    Returns:
+        The configuration of the adapters, for `save_lora`.
+
+    Raises:
+        MissingExtra: peft is not installed.
+    """
+    try:
+        peft = import_module("peft")
+    except ModuleNotFoundError as error:
+        raise MissingExtra("peft", extra="lora", purpose="an adapter") from error
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=_SCALE * rank,
+        target_modules="all-linear",
+        exclude_modules=[name for name, _ in backbone.named_modules() if name.startswith("pooler.")] or None,  # unread
+        base_model_name_or_path=name,
+        task_type="FEATURE_EXTRACTION",
+    )
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of transformers, at what peft asks it
+        torch.manual_seed(seed)
+        peft.inject_adapter_in_model(config, backbone)
+    return config
+
+
+def merged(backbone: nn.Module) -> dict[str, Tensor]:
+    """The weights of a transformer with its adapters added to them, by the names that they have without adapters."""
+    state = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in backbone.state_dict().items()
+        if ".lora_" not in name
+    }
+    with torch.no_grad():
+        for name, layer in backbone.named_modules():
+            if hasattr(layer, "get_delta_weight"):
+                state[f"{name}.weight"] = state[f"{name}.weight"] + layer.get_delta_weight("default")
+    return state
+
+
+def save_lora(folder: Path, backbone: nn.Module, config: Any) -> None:
+    """Write the adapters alone, so that ``peft.PeftModel.from_pretrained`` puts them onto the model they are for."""
+    state = import_module("peft").get_peft_model_state_dict(backbone)
+    folder.mkdir(exist_ok=True)
+    config.save_pretrained(folder)
+    weights = {f"base_model.model.{name}": tensor.cpu().contiguous() for name, tensor in state.items()}
+    save_file(weights, folder / "adapter_model.safetensors")

@@ -1,0 +1,33 @@
+"""Where a batch of texts is cut so that short ones do not pay for long ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longtail.topk import IntArray
+
+
+def cuts(lengths: IntArray, overhead: int) -> IntArray:
+    """Where to cut rows into sub-batches so that the padded tokens, plus a fixed cost a sub-batch, are fewest.
+
+    The sum over sub-batches of (rows x longest row + overhead) is minimised exactly, by dynamic programming over the
+    U distinct lengths, in O(U^2).
+
+    Args:
+        lengths: (B,) tokens a row, ascending, at least one row.
+        overhead: what a sub-batch costs besides its tokens, in tokens.
+
+    Returns:
+        (S + 1,) ascending row numbers from 0 to B; sub-batch s holds the rows from the s-th to the next.
+    """
+    widths, counts = np.unique(lengths, return_counts=True)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    best, before = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
+    for last in range(1, len(ends)):
+        costs = best[:last] + (ends[last] - ends[:last]) * widths[last - 1] + overhead
+        before[last] = costs.argmin()
+        best[last] = costs[before[last]]
+    chosen = [len(ends) - 1]
+    while chosen[-1]:
+        chosen.append(int(before[chosen[-1]]))
+    return ends[chosen[::-1]]

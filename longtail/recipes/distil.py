@@ -1,0 +1,70 @@
+"""Distil: a student of any trained run, by a recipe that learns a teacher's scores beside the true pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
+from longtail.model import Bundle, open_model
+from longtail.options import options_of
+from longtail.stages.recipe import MADE, options_class
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
+
+_USUAL = "unidec"
+
+
+def distil(
+    teacher: str | Path, dataset: Dataset, *, into: str = "bag", out: str | Path | Run | None = None, **given: Any
+) -> Bundle:
+    """Train a student of a trained run; ``longtail distil`` is this.
+
+    The student is a run like any other. It holds out the documents that the teacher held out, reads the same fields of
+    a text, and asks the teacher about the texts of labels, too, unless another ``augment`` is given.
+
+    Examples:
+        >>> longtail.distil("runs/minilm", dataset, into="bag", out="runs/student")  # doctest: +SKIP
+
+    Args:
+        teacher: the folder of a finished run, of any recipe or an ensemble.
+        dataset: that it was trained on.
+        into: the student's encoder, with which it is a ``unidec``; or a recipe that has the option ``teacher``.
+        out: the student's run folder; nothing is written if left out.
+        **given: other options of the student's recipe.
+
+    Raises:
+        BadInput: there is no such run, encoder, recipe or option, or the recipe takes no teacher.
+    """
+    recipe, options = student(teacher, into)
+    made: Bundle = MADE[recipe](dataset, out=out, **{**options, **given})
+    return made
+
+
+def student(teacher: str | Path, into: str) -> tuple[str, Mapping[str, Any]]:
+    """The recipe of a student, and what its options are unless others are given.
+
+    Args:
+        teacher: the folder of a finished run.
+        into: the name of an encoder, or of a recipe.
+    """
+    folder = Path(teacher).resolve()
+    arguments = settings_of(folder)["arguments"]
+    recipe = into if into in MADE else _USUAL
+    known = options_of(options_class(MADE[recipe]))
+    if "teacher" not in known:
+        those = ", ".join(name for name, made in MADE.items() if "teacher" in options_of(options_class(made)))
+        raise BadInput("into", f"expected an encoder, or one of {those}, found {into}", remedy="choose one of those")
+    options = {
+        "encoder": "bag" if into in MADE else into,
+        "fields": open_model(folder / "model", device=torch.device("cpu")).fields,
+        "validation": arguments.get("validation", 0.0),
+        "seed": arguments["seed"],
+        "teacher": str(folder),
+        "augment": "unlabelled",
+    }
+    return recipe, {name: value for name, value in options.items() if name in known}

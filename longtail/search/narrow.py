@@ -1,0 +1,99 @@
+"""Search by inner products of fewer numbers, where vectors are wider than they need be to find what ranks first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from longtail.data.sparse import CSR
+from longtail.search.exact import Exact
+from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
+
+KEPT = 0.98  # of the mean square of scores
+_LOOKED = 20  # labels that are ranked again, at least
+_BLOCK, _ROWS = 64, 2**17  # queries, and labels, that are worked on at a time
+_LEAST = 1e-9  # of a direction that no query has
+
+
+class Narrowing(NamedTuple):
+    """Maps of queries and of labels to fewer numbers, whose inner products are nearly the same.
+
+    The last number of a query is 1 and that of a label its constant; both stay as they are.
+
+    Attributes:
+        queries: (W + 1, K + 1) float32.
+        labels: (W + 1, K + 1) float32.
+    """
+
+    queries: FloatArray
+    labels: FloatArray
+
+
+def narrowing(queries: FloatArray, table: FloatArray, kept: float = KEPT) -> Narrowing:
+    """The narrowing to the fewest numbers, K, that keeps most of the scores of some queries.
+
+    Of all maps to K numbers it has the least mean square of <q, w> - <q', w'> over queries and labels (Eckart and
+    Young, 1936, for the table times the root of the queries' second moments). That is at most 1 - kept of the mean
+    square of <q, w>.
+
+    Args:
+        queries: (n, W + 1) of texts as they will be asked about, n at least 1.
+        table: (L, W + 1).
+        kept: in (0, 1).
+    """
+    q, w = queries[:, :-1].astype(np.float64), table[:, :-1].astype(np.float64)
+    moments, axes = np.linalg.eigh(q.T @ q / len(q))
+    lengths = np.sqrt(np.maximum(moments, _LEAST))  # (W,)
+    root = (axes * lengths) @ axes.T  # (W, W)
+    squares, directions = np.linalg.eigh(root @ (w.T @ w) @ root)
+    shares = np.cumsum(squares[::-1]) / max(squares.sum(), _LEAST)  # (W,)
+    chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, kept)) + 1]  # (W, K)
+    return Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
+
+
+class Narrowed:
+    """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
+
+    Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
+    ranked, 20 at least. It reads as much of a table as the narrowing has numbers.
+
+    Args:
+        rows: reads the (L, W + 1) table.
+        narrow: what to look by.
+        device: where the look runs.
+    """
+
+    def __init__(self, rows: Callable[[IntArray | slice], FloatArray], narrow: Narrowing, device: torch.device) -> None:
+        self._rows, self._narrow, self._device = rows, narrow, device
+        self._made: Exact | None = None
+
+    def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
+        """The k best labels of each of (Q, W + 1) queries, without those of the (Q, L) pairs to exclude."""
+        look = self._look().search(queries @ self._narrow.queries, max(2 * k, _LOOKED), exclude=exclude)
+        scores = np.full(look.ids.shape, -np.inf, np.float32)
+        for at in range(0, len(queries), _BLOCK):
+            ids = look.ids[at : at + _BLOCK]
+            some, places = np.unique(ids[ids >= 0], return_inverse=True)
+            pairs = np.einsum("ij,ij->i", queries[at + (ids >= 0).nonzero()[0]], self._rows(some)[places])
+            scores[at : at + _BLOCK][ids >= 0] = pairs
+        return rank(look.ids, scores, k)
+
+    def _look(self) -> Exact:
+        if self._made is None:
+            parts: list[FloatArray] = []
+            start = 0
+            while not parts or len(parts[-1]) == _ROWS:
+                parts.append(self._rows(slice(start, start + _ROWS)) @ self._narrow.labels)
+                start += _ROWS
+            self._made = Exact(np.concatenate(parts), device=self._device)
+        return self._made
+
+
+def _beside_one(of: Float64Array) -> FloatArray:
+    """A (W, K) map, and the number behind that as it is."""
+    whole = np.zeros((len(of) + 1, of.shape[1] + 1), np.float32)
+    whole[:-1, :-1], whole[-1, -1] = of, 1
+    return whole

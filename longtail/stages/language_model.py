@@ -1,0 +1,121 @@
+"""What only a transformer can be asked for: how it reads a text, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longtail.errors import BadInput
+from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.named import encoder_named
+from longtail.modules.encoders.sentence_folder import POOLING
+from longtail.modules.encoders.transformer import PRECISIONS, TransformerEncoder
+from longtail.options import COUNT, NATURAL, Range, option, options_of
+from longtail.stages.recipe import RunOptions
+
+_READS = (
+    "windows",
+    "stride",
+    "pooling",
+    "bidirectional",
+    "document_prefix",
+    "label_prefix",
+)  # and no longer once it is trained
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerOptions(RunOptions):
+    """Transformers."""
+
+    windows: int = option(
+        1, "parts of max_length tokens that a transformer reads of a text, at most, and takes the mean of", within=COUNT
+    )
+    stride: int | None = option(
+        None, "tokens from the beginning of such a part to that of the next; without overlap if left out", within=COUNT
+    )
+    pooling: str | None = option(
+        None,
+        "of a transformer's hidden states: mean, cls or last; what its folder says if left out",
+        choices=POOLING,
+    )
+    bidirectional: bool = option(
+        False, "whether each token of a transformer that is a decoder, too, sees those behind it"
+    )
+    document_prefix: str | None = option(
+        None, "what a transformer reads before each document; what its folder says if left out"
+    )
+    label_prefix: str | None = option(
+        None, "what a transformer reads before each label; what its folder says if left out"
+    )
+    widths: Sequence[int] = option(
+        (),
+        "widths of a transformer's vectors: they are cut to the largest, and trained so that the first numbers of each "
+        "do alone (Matryoshka)",
+        within=COUNT,
+    )
+    lora: int = option(
+        0,
+        "the rank of low-rank adapters, which are trained in place of a transformer's weights; 0 for none",
+        within=NATURAL,
+    )
+    layer_decay: float = option(
+        1.0,
+        "what the learning rate of a transformer's layer is times that of the layer above",
+        within=Range(0, 1, open="low"),
+    )
+    encoder_decay: float = option(0.0, "weight decay of a transformer's weights, but for biases", within=NATURAL)
+    texts_at_once: int | None = option(
+        None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
+    )
+
+    recompute: bool = option(
+        False, "whether a transformer holds of its layers what goes in, and computes the rest once more for gradients"
+    )
+    precision: str = option(
+        "auto",
+        "of a transformer's products: auto for bfloat16 on a GPU and float32 on a CPU; weights are float32",
+        choices=PRECISIONS,
+    )
+
+
+def must_be_of(o: TransformerOptions, encoder: str) -> None:
+    """Refuse what only a transformer can be asked for with any other encoder.
+
+    Raises:
+        BadInput: such an option is given.
+    """
+    if issubclass(encoder_named(encoder).kind, TransformerEncoder):
+        return
+    for name, value in given(o).items():
+        problem = f"expected none for the encoder {encoder}, which is no transformer, found {value}"
+        raise BadInput(name, problem, remedy="leave it out, or choose a transformer")
+
+
+def given(o: TransformerOptions) -> dict[str, Any]:
+    """Those of its options that only transformers have and that are not left out, by name."""
+    own = (known for name, known in options_of(TransformerOptions).items() if name not in options_of(RunOptions))
+    return {known.name: getattr(o, known.name) for known in own if getattr(o, known.name) != known.default}
+
+
+def reading(o: TransformerOptions) -> dict[str, Any]:
+    """What a transformer is made with."""
+    return {name: value for name, value in given(o).items() if name in _READS}
+
+
+def prepare(encoder: Encoder, o: TransformerOptions) -> None:
+    """Let a transformer be trained as its options say.
+
+    Raises:
+        BadInput: its vectors are narrower than they are to be, or its layers cannot be computed once more.
+        MissingExtra: a package that it needs is not installed.
+    """
+    if isinstance(encoder, TransformerEncoder):
+        encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
+        encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
+        if o.recompute:
+            encoder.recompute()
+        if o.widths:
+            encoder.nest(o.widths)
+        if o.lora:
+            encoder.adapt(o.lora, seed=o.seed)

@@ -1,0 +1,24 @@
+"""How fast an encoder learns, step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from longtail.options import NATURAL, POSITIVE, option
+from longtail.stages.recipe import RunOptions
+from longtail.train.course import SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaceOptions(RunOptions):
+    """Learning rates."""
+
+    learning_rate: float | None = option(
+        None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
+    )
+    warmup: float = option(
+        100,
+        "steps over which the learning rate rises, or, below 1, a share of all steps; it falls to 0 after that",
+        within=NATURAL,
+    )
+    schedule: str = option("linear", "how learning rates fall to 0 after the warm-up", choices=tuple(SCHEDULES))

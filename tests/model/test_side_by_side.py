@@ -1,0 +1,80 @@
+"""Two trained bags as one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from longtail import load, recipes
+from longtail.model.label_set import LabelSet, NewLabel
+from longtail.model.side_by_side import side_by_side
+from longtail.testing.planted import planted
+
+SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return planted(0, documents=300, test_documents=32, labels=64).dataset
+
+
+@pytest.fixture(scope="module")
+def two(data):
+    rest, _ = data.holdout(np.arange(0, 300, 5))
+    return [recipes.unidec(part, **SMALL, validation=0.1, refit=False, seed=i) for i, part in enumerate((rest, data))]
+
+
+def test_vectors_are_those_of_both(two, data):
+    both, texts = side_by_side(*two), data.test.documents
+    assert both.width == 2 * two[0].width
+    assert len(two[0].encoder.tokenizer) < len(both.encoder.tokenizer) == len(two[1].encoder.tokenizer)
+    # the twin: sums of rows of features, one text at a time, in both tables
+    tables = [dict(zip(m.encoder.tokenizer.features, m.encoder.table.export(), strict=True)) for m in two]
+    tokens = both.encoder.tokenizer(texts.joined(both.fields))
+    for i, x in enumerate(both.encode(texts)[:8, : both.encoder.width]):
+        at = slice(tokens.offsets[i], tokens.offsets[i + 1])
+        names = [both.encoder.tokenizer.features[f] for f in tokens.ids[at]]
+        sums = [
+            sum(weight * table.get(name, np.zeros(16)) for name, weight in zip(names, tokens.weights[at], strict=True))
+            for table in tables
+        ]
+        whole = np.concatenate(sums)
+        np.testing.assert_allclose(x, whole / np.linalg.norm(whole), atol=1e-5)
+
+
+def test_scores_are_nearly_the_mean_of_both(two, data):
+    both, texts = side_by_side(*two), data.test.documents
+
+    def scores(model, kind):
+        scorer = model.scorer(kind)
+        return scorer.queries(model.encode(texts)) @ scorer.table().T
+
+    for kind in ("encoder", "classifier"):
+        mean = (scores(two[0], kind) + scores(two[1], kind)) / 2
+        found = scores(both, kind)
+        assert np.corrcoef(found.ravel(), mean.ravel())[0, 1] > 0.97
+        assert np.corrcoef(found.ravel(), scores(two[0], kind).ravel())[0, 1] < 0.97
+
+
+def test_what_is_no_bag_of_its_own_is_left(two):
+    assert side_by_side(replace(two[0], linked=SimpleNamespace(width_of=int)), two[1]) is None
+
+
+def test_a_narrowed_model_is_kept_and_its_labels_change_as_any(data, tmp_path):
+    made = recipes.unidec(data, **SMALL, validation=0.1, refit=True, out=tmp_path / "run")
+    opened = load(tmp_path / "run")
+    assert made.narrow.labels.shape[1] < made.width + 1 == len(made.narrow.labels)
+    texts = data.test.documents
+    expected = made.rank(texts, 5)
+    np.testing.assert_array_equal(opened.rank(texts, 5).ids, expected.ids)
+    labels, title = LabelSet(tmp_path / "run", device="cpu"), texts.fields["title"][0]
+    labels.add([NewLabel("new", title)])
+    labels.refresh()
+    ranked = [label.uid for label in labels.model.predict([title], 6)[0]]
+    labels.close()
+    assert "new" in ranked[:3]
+    others = [uid for uid in ranked if uid != "new"]
+    assert others[:4] == [made.labels.uids[i] for i in expected.ids[0][:4]]

@@ -1,0 +1,158 @@
+"""A teacher: what it says by a naive twin, that a student learns it, how it goes on, and what is refused."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from stopping import stopped_after
+
+import longtail
+from longtail.batches.batch import Batch
+from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
+from longtail.recipes import depsl, ngame, unidec
+from longtail.stages import teacher as module
+from longtail.stages.make_ensemble import ensemble
+from longtail.testing.planted import planted
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
+from longtail.transforms import augmented
+
+SMALL = {"width": 16, "batch": 64, "warmup": 5, "device": "cpu", "memory": False, "random_negatives": 64}
+KNOWN = 600
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    """Few documents with labels; the teacher knows more."""
+    return planted(0, documents=KNOWN, test_documents=200, labels=60).dataset.only_rows(np.arange(100))
+
+
+@pytest.fixture(scope="module")
+def wise(data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run on more documents with the same labels."""
+    whole, out = planted(0, documents=KNOWN, test_documents=200, labels=60).dataset, tmp_path_factory.mktemp("wise")
+    assert whole.labels.digest() == data.labels.digest()
+    unidec(whole, out=out / "run", epochs=8, validation=0.1, refit=False, **SMALL)
+    return out / "run"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The texts that the student has no labels of."""
+    path = tmp_path_factory.mktemp("texts") / "texts.txt"
+    titles = planted(0, documents=KNOWN, test_documents=200, labels=60).dataset.train.documents.fields["title"]
+    path.write_text("\n".join(list(titles)[100:]), encoding="utf-8")
+    return path
+
+
+def first(model: longtail.Bundle, data: Dataset) -> float:
+    assert data.test is not None
+    top = model.rank(data.test.documents, 1, exclude=data.test.filtered).ids
+    return float(np.mean([data.test.targets[i, one] > 0 for i, (one,) in enumerate(top)]))
+
+
+def test_a_student_learns_of_a_teacher_what_its_own_documents_do_not_say(
+    data: Dataset, wise: Path, texts: Path
+) -> None:
+    given = {**SMALL, "epochs": 8, "validation": 0.0}
+    alone = first(unidec(data, **given), data)
+    taught = first(unidec(data, **given, teacher=str(wise), augment=f"unlabelled:texts={texts}"), data)
+    unlabelled = first(unidec(data, **given, augment=f"unlabelled:texts={texts}"), data)
+    assert taught > max(alone, unlabelled) + 0.1
+
+
+def test_terms_are_those_of_a_naive_twin(
+    data: Dataset, wise: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The teacher's logits are the scores that it ranks by, of the documents of a batch and the labels of its pool."""
+    seen: list[tuple[Batch, torch.Tensor, float]] = []
+    made = module.taught
+
+    def watched(run: Run, task: object, o: object) -> object:
+        terms = made(run, task, o)  # type: ignore[arg-type]
+
+        def of(b: Batch, **scores: torch.Tensor) -> dict[str, torch.Tensor]:
+            found = terms(b, **scores)
+            if run.plan is None:
+                seen.append((b, scores["encoder"].detach().clone(), float(found["taught encoder"].detach())))
+            return found
+
+        return of
+
+    monkeypatch.setattr(import_module("longtail.recipes.depsl"), "taught", watched)
+    given = {name: value for name, value in SMALL.items() if name != "memory"}
+    depsl(data, **given, epochs=1, teacher=str(wise), teacher_weight=3.0, teacher_temperature=0.2, out=tmp_path / "run")
+    model = longtail.load(wise)
+    x, z = model.queries(model.encode(data.train.documents), "fused"), model.table("fused")
+    b, scores, found = seen[0]
+    rows = []
+    for i, row in enumerate(b.rows.tolist()):
+        pool = [j for j in range(len(b.label_ids)) if b.mask[i, j]]
+        p = torch.tensor([float(x[row] @ z[b.label_ids[j]]) for j in pool]).softmax(0)
+        q = torch.tensor([float(scores[i, j]) / 0.2 for j in pool]).softmax(0)
+        rows.append(float((p * (p / q).log()).sum()))
+    assert found == pytest.approx(3 * float(np.mean(rows)), rel=1e-3)
+
+
+def test_a_student_that_was_stopped_goes_on_and_has_not_asked_again(
+    data: Dataset, wise: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {**SMALL, "epochs": 2, "validation": 0.0, "teacher": str(wise)}
+    whole = unidec(data, **given)
+    stopped_after(3, lambda: unidec(data, out=Run(tmp_path / "run", interval=0.0), **given))
+    kept = [path for path in (tmp_path / "run" / "tokens").iterdir() if path.name.startswith("teacher-")]
+    assert len(kept) == 1
+    monkeypatch.setattr(module, "save_arrays", lambda *_: pytest.fail("the teacher was asked again"))
+    again = unidec(data, out=Run(tmp_path / "run", interval=0.0), **given)
+    np.testing.assert_array_equal(again.vectors["classifier"], whole.vectors["classifier"])
+    assert not (tmp_path / "run" / "tokens").exists()
+
+
+def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, tmp_path: Path) -> None:
+    given = {**SMALL, "epochs": 1, "validation": 0.3, "seed": 2}
+    unidec(data, out=tmp_path / "one", refit=True, **given)
+    ngame(data, out=tmp_path / "two", classifier_epochs=1, refit=True, **given)
+    ensemble(data, tmp_path / "one", tmp_path / "two", out=tmp_path / "both")
+    model = longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=1, refit=True, **SMALL)
+    settings = settings_of(tmp_path / "student")
+    asked = {name: settings["arguments"][name] for name in ("teacher", "validation", "seed", "encoder", "fields")}
+    assert settings["arguments"]["augment"] == "unlabelled"
+    teacher = str((tmp_path / "both").resolve())
+    assert asked == {"teacher": teacher, "validation": 0.3, "seed": 2, "encoder": "bag", "fields": ["title"]}
+    assert settings["recipe"] == "unidec"
+    assert model.fusion is not None
+    with pytest.raises(BadInput, match="into: expected an encoder, or one of depsl, unidec, found renee"):
+        longtail.distil(tmp_path / "both", data, into="renee")
+
+
+def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path) -> None:
+    def refused(problem: str, **given: object) -> None:
+        with pytest.raises(BadInput, match=problem):
+            unidec(data, **{**SMALL, "epochs": 1, "teacher": str(wise), **given})
+
+    refused("expected the card of a trained model, found no such file", teacher=str(tmp_path))
+    other = Dataset.from_texts(["a"] * 30, [[0]] * 30, ["a label"] * 61)
+    with pytest.raises(BadInput, match="expected a run of the 61 labels of"):
+        unidec(other, **SMALL, epochs=1, teacher=str(wise))
+    seen = tmp_path / "seen"
+    depsl(data, out=seen, epochs=1, width=8, device="cpu")
+    refused("expected a run that has not seen the held-out documents", teacher=str(seen), validation=0.3)
+    unidec(data, out=tmp_path / "held", **SMALL, epochs=1, validation=0.3, refit=False)
+    refused("expected a run that held out the same documents", teacher=str(tmp_path / "held"), validation=0.2)
+    with pytest.raises(BadInput, match="nowhere"):
+        unidec(data, **SMALL, augment=f"unlabelled:texts={tmp_path / 'nowhere'}")
+
+
+def test_rows_without_labels_are_the_texts_of_labels_and_the_lines_of_a_file(data: Dataset, texts: Path) -> None:
+    titles = [*data.train.documents.fields["title"], *data.labels.fields["title"], *texts.read_text().splitlines()]
+    found = augmented(data, f"unlabelled:texts={texts}", seed=0).train
+    assert list(found.documents.fields["title"]) == titles
+    assert found.targets[len(data.train) :].nnz == 0
+    some = augmented(data, "unlabelled:most=7", seed=0).train
+    assert len(some) == len(data.train) + 7
+    assert set(list(some.documents.fields["title"])[-7:]) <= set(data.labels.fields["title"])
