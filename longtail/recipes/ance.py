@@ -65,9 +65,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
         batches,
         optimizer,
         {"encoder": text.encoder},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
+        pace=o.pace(o.epochs),
         before_epoch=before_epoch,
         others={"mined": mined},
     )

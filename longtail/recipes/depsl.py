@@ -47,9 +47,7 @@ def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
         batches,
         optimizer,
         {"encoder": text.encoder},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
+        pace=o.pace(o.epochs),
         before_epoch=lambda epoch: renew(epoch, text, train, sampler, mined, o),
         others={"sampler": sampler, "mined": mined},
     )

@@ -37,14 +37,5 @@ def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train(
-        "encoder",
-        objective,
-        batches,
-        optimizer,
-        {"encoder": text.encoder},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
-    )
+    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, pace=o.pace(o.epochs))
     return task.model({"encoder": text.embed(text.labels)})

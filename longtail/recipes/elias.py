@@ -103,7 +103,7 @@ def train_paths(
     batches = text.batches(split, Shuffled(len(split), o.batch, seed=o.seed), Pool(split.targets, None), encoded=False)
     optimizer = adamw((text.encoder, text.rate(o.learning_rate)), (modules, o.classifier_learning_rate))
     trained = {"encoder": text.encoder, "tree": modules}
-    text.run.train(stage, objective, batches, optimizer, trained, epochs=epochs, warmup=o.warmup)
+    text.run.train(stage, objective, batches, optimizer, trained, pace=o.pace(epochs))
 
 
 def best_paths(ids: Tensor, paths: Tensor, most: int) -> tuple[Tensor, Tensor]:

@@ -28,6 +28,7 @@ from longtail.stages.shortlists import clusters_of, label_centroids, unit_rows
 from longtail.stages.surrogate import SurrogateOptions, cluster_texts, surrogate_labels, train_surrogate
 from longtail.stages.task import read
 from longtail.text.tokens import VectorTokens
+from longtail.train.course import Pace
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
@@ -93,5 +94,5 @@ def galaxc(run: Run, dataset: Dataset, o: Options) -> Bundle:
         return {"classifier": loss(v @ classifiers(b.label_ids).T, b.targets, b.mask)}
 
     trained = {"hops": hops, "classifiers": classifiers}
-    run.train("classifiers", objective, batches, optimizer, trained, epochs=o.classifier_epochs)
+    run.train("classifiers", objective, batches, optimizer, trained, pace=Pace(o.classifier_epochs))
     return task.model({"encoder": z, "classifier": classifiers.vectors()}, linked=linked)

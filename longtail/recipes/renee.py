@@ -104,8 +104,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     batches = text.batches(train, sampler, Pool(train.targets, random=o.random_negatives))
     start, trained = adamw((text.encoder, rate)), {"encoder": text.encoder}
-    epochs = o.start_epochs
-    run.train("start", beginning, batches, start, trained, epochs=epochs, warmup=o.warmup, schedule=o.schedule)
+    run.train("start", beginning, batches, start, trained, pace=o.pace(o.start_epochs))
 
     z, some = text.embed(text.labels), some_rows(train)  # (L, D)
     bias = np.full(L, o.bias or 0.0, np.float32)
@@ -119,9 +118,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
         batches,
         optimizer,
         {"encoder": text.encoder, "classifiers": classifiers},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
+        pace=o.pace(o.epochs),
         score=task.score(vectors),
         reckoning=run.reckoning(text.encoder, L),
     )

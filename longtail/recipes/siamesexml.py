@@ -54,9 +54,7 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         batches,
         optimizer,
         {"encoder": text.encoder},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
+        pace=o.pace(o.epochs),
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
     )
 

@@ -68,14 +68,5 @@ def simcse(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, u = encode_together(text.encoder, b.documents.without(share), b.labels.without(share))  # (B, D), (P, D)
         return {"views": encoder_loss(x @ u.T, b.targets, b.mask)}
 
-    run.train(
-        "encoder",
-        objective,
-        batches,
-        optimizer,
-        {"encoder": text.encoder},
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
-    )
+    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, pace=o.pace(o.epochs))
     return task.model({"encoder": text.embed(text.labels)})

@@ -20,6 +20,7 @@ from longtail.stages.held_out import FusionOptions
 from longtail.stages.task import EncoderOptions
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray
+from longtail.train.course import Pace
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
@@ -79,5 +80,5 @@ def train_classifiers(
         vectors = F.normalize(F.dropout(b.documents.values, o.dropout))  # (B, D)
         return {"classifier": loss(vectors @ classifiers(b.label_ids).T, b.targets, b.mask)}
 
-    run.train(stage, objective, batches, optimizer, {"classifiers": classifiers}, epochs=epochs)
+    run.train(stage, objective, batches, optimizer, {"classifiers": classifiers}, pace=Pace(epochs))
     return classifiers.vectors()

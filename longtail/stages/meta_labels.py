@@ -113,8 +113,8 @@ def train_with_meta_labels(
 
     def train(stage: str, epochs: int, *, detached: bool, **between: Any) -> None:
         optimizer = adamw((text.encoder, rate), ([*meta.parameters(), *free.parameters()], o.classifier_learning_rate))
-        options = {"epochs": epochs, "warmup": o.warmup, "schedule": o.schedule, "others": {"mined": mined}, **between}
-        run.train(stage, partial(terms, detached=detached), batches, optimizer, trained, **options)
+        objective, pace = partial(terms, detached=detached), o.pace(epochs)
+        run.train(stage, objective, batches, optimizer, trained, pace=pace, others={"mined": mined}, **between)
 
     train("detached", o.detached_epochs, detached=True)
     train("joint", o.epochs, detached=False, before_epoch=shortlist)

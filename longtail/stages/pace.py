@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from longtail.options import NATURAL, POSITIVE, option
 from longtail.stages.recipe import RunOptions
-from longtail.train.course import SCHEDULES
+from longtail.train.course import SCHEDULES, Pace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +22,7 @@ class PaceOptions(RunOptions):
         within=NATURAL,
     )
     schedule: str = option("linear", "how learning rates fall to 0 after the warm-up", choices=tuple(SCHEDULES))
+
+    def pace(self, epochs: int) -> Pace:
+        """Of a stage of the encoder that takes so many epochs."""
+        return Pace(epochs, self.schedule, self.warmup)

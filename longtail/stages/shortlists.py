@@ -27,6 +27,7 @@ from longtail.stages.refresh import known
 from longtail.stages.task import EncoderOptions
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray, IntArray
+from longtail.train.course import Pace
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 from longtail.transforms.cooccurrence import related_labels, symmetric
@@ -203,7 +204,7 @@ def train_on_shortlists(
         return terms
 
     trained, others = {"classifiers": classifiers}, {"mined": mined}
-    run.train("extreme", objective, batches, optimizer, trained, epochs=o.classifier_epochs, others=others)
+    run.train("extreme", objective, batches, optimizer, trained, pace=Pace(o.classifier_epochs), others=others)
     return classifiers.vectors(base)
 
 

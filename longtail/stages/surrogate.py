@@ -102,13 +102,4 @@ def train_surrogate(text: Text, split: Split, texts: Texts | None, o: SurrogateO
         return {"surrogate": loss(with_one(F.dropout(x, o.dropout)) @ w.T, b.targets, b.mask)}
 
     trained = {"encoder": text.encoder, "clusters": clusters}
-    text.run.train(
-        "surrogate",
-        objective,
-        batches,
-        optimizer,
-        trained,
-        epochs=o.epochs,
-        warmup=o.warmup,
-        schedule=o.schedule,
-    )
+    text.run.train("surrogate", objective, batches, optimizer, trained, pace=o.pace(o.epochs))

@@ -118,7 +118,7 @@ def train_tree(text: Text, split: Split, levels: Sequence[Nodes], o: TreeOptions
     vectors = torch.nn.ModuleList(level.vectors for level in levels)
     optimizer = adamw((text.encoder, text.rate(o.learning_rate)), (vectors, o.classifier_learning_rate))
     trained = {"encoder": text.encoder, "vectors": vectors}
-    text.run.train("tree", objective, batches, optimizer, trained, epochs=o.epochs, warmup=o.warmup)
+    text.run.train("tree", objective, batches, optimizer, trained, pace=o.pace(o.epochs))
 
 
 def best(ids: Tensor, places: Tensor | None, scores: Tensor, targets: Tensor, mask: Tensor, beam: int) -> Tensor:

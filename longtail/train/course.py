@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from longtail.errors import BadInput
 from longtail.options import AtMost
@@ -39,6 +39,20 @@ def cosine(warmup: float) -> Schedule:
 
 
 SCHEDULES: Mapping[str, Callable[[float], Schedule]] = {"linear": linear, "cosine": cosine}
+
+
+class Pace(NamedTuple):
+    """How long a stage takes, and how its learning rates rise and fall.
+
+    Attributes:
+        epochs: passes over the sampler's epoch; `longtail.options.AtMost` for as many as a score rises.
+        schedule: how the rates fall to 0, a key of `SCHEDULES`.
+        warmup: steps over which they rise before that, or, below 1, a share of all; None for those of an epoch.
+    """
+
+    epochs: int
+    schedule: str = "linear"
+    warmup: float | None = None
 
 
 class Course:

@@ -26,7 +26,7 @@ from longtail.search.cells import products
 from longtail.shards.shard import Shards
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
-from longtail.train.course import Score, course_of
+from longtail.train.course import Pace, Score, course_of
 from longtail.train.finite import must_be_finite
 from longtail.train.fit import fit
 from longtail.train.log import LOG, Log
@@ -169,9 +169,7 @@ class Run:
         optimizer: torch.optim.Optimizer,
         modules: Mapping[str, nn.Module],
         *,
-        epochs: int,
-        warmup: float | None = None,
-        schedule: str = "linear",
+        pace: Pace,
         before_epoch: Callable[[int], None] | None = None,
         score: Score | None = None,
         others: Mapping[str, Stateful] | None = None,
@@ -185,9 +183,7 @@ class Run:
             batches: makes the batches.
             optimizer: of the modules' parameters.
             modules: what is trained, by name.
-            epochs: passes over the sampler's epoch; `longtail.options.AtMost` for as many as the score rises.
-            warmup: steps over which the learning rates rise, or, below 1, a share of all; an epoch if left out.
-            schedule: how they fall to 0 after that, a key of `longtail.train.course.SCHEDULES`.
+            pace: how long it takes, and how its learning rates rise and fall.
             before_epoch: periodic work, called with the number of the epoch that is about to begin.
             score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
             others: what else is part of a checkpoint, by name.
@@ -196,6 +192,7 @@ class Run:
         Raises:
             BadInput: the stage is to end by itself, and has no score.
         """
+        epochs, schedule, warmup = pace
         rise = batches.steps() if warmup is None else warmup
         course = course_of(stage, epochs, schedule, rise, score, self.evaluate_every)
         if self.plan is None:

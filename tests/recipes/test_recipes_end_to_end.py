@@ -13,6 +13,8 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings
 from longtail.stages.recipe import options_class
 from longtail.stages.task import TextOptions
+from longtail.train.plan import Planned
+from longtail.train.run import Run
 
 DOCUMENTS = ["red shoes", "oak table", "blue shoes", "pine table"]
 LABELS = ["footwear shoes", "furniture table"]
@@ -46,6 +48,20 @@ def test_a_run_folder_gives_the_same_model_with_any_encoder(recipe, encoder, tin
     for before, after in zip(trained.predict(DOCUMENTS), opened.predict(DOCUMENTS), strict=True):
         assert [label.id for label in before] == [label.id for label in after]
         np.testing.assert_array_equal([label.score for label in before], [label.score for label in after])
+
+
+@pytest.mark.parametrize("recipe", WITH_ENCODER)
+def test_rates_rise_and_fall_as_they_are_asked_to(recipe, tiny, monkeypatch):
+    plain, seen = Run.train, []
+
+    def train(self, *arguments, pace, **options):
+        seen.append((self.recipe, pace.schedule, pace.warmup))
+        plain(self, *arguments, pace=pace, **options)
+
+    monkeypatch.setattr(Run, "train", train)
+    with pytest.raises(Planned):
+        recipes.RECIPES[recipe](tiny, out=Run(None, dry=True), schedule="cosine", warmup=7, batch=2, device="cpu")
+    assert (recipe, "cosine", 7) in seen
 
 
 def test_a_finished_run_is_not_trained_again(tiny, tmp_path, monkeypatch):
