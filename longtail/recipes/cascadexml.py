@@ -10,17 +10,8 @@ from longtail.model import Bundle
 from longtail.options import COUNT, option
 from longtail.recipes.tree_papers import CASCADEXML
 from longtail.stages.recipe import recipe
-from longtail.stages.shortlists import clusters_of
 from longtail.stages.task import read
-from longtail.stages.trees import (
-    TreeOptions,
-    centroids_of_words,
-    join_layers_of,
-    levels_above,
-    model_of,
-    train_tree,
-    tree_of,
-)
+from longtail.stages.trees import TreeOptions, clusters_by_words, join_layers_of, trained_tree
 from longtail.train.run import Run
 
 
@@ -42,20 +33,17 @@ def cascadexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     Departures and their measurements: docs/explanation/methods/cascadexml.md.
     """
     task = read(run, dataset, o)
-    train, text = task.train, task.text
 
     def layers(depth: int) -> Sequence[int]:
         """Of twelve 8, 10 and 12, with two levels of clusters; the first level reads the one before, too."""
         own = [max(1, depth - round(depth * i / 6)) for i in reversed(range(o.levels + 1))]
         return [max(1, own[0] - 1), *own]
 
-    joined = join_layers_of(text, layers, "all levels read one vector, as the encoder has no layers")
-    width = text.encoder.width // max(1, joined)
+    joined = join_layers_of(task.text, layers, "all levels read one vector, as the encoder has no layers")
+    width = task.text.encoder.width // max(1, joined)
     columns = [slice(width * i, width * (i + 1)) for i in range(1, joined)] or (o.levels + 1) * [slice(0, width)]
     columns[0] = slice(0, columns[0].stop)
 
-    finest = clusters_of(run, centroids_of_words(run, task, o), o.cluster_size)  # (L,)
+    finest = clusters_by_words(run, task, o)  # (L,)
     clusters = [finest >> o.branching * i for i in reversed(range(o.levels))]
-    levels = levels_above(text, train, clusters, columns, o)
-    train_tree(text, train, levels, o)
-    return model_of(task, *tree_of(levels, o.temperature))
+    return trained_tree(task, clusters, columns, o)

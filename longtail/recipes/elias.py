@@ -23,13 +23,13 @@ from longtail.options import COUNT, NATURAL, POSITIVE, option
 from longtail.recipes.tree_papers import ELIAS
 from longtail.search.tree import Tree
 from longtail.stages.recipe import recipe
-from longtail.stages.shortlists import clusters_of, members_of
+from longtail.stages.shortlists import members_of
 from longtail.stages.task import Text, read
 from longtail.stages.trees import (
     Nodes,
     TreeOptions,
     best,
-    centroids_of_words,
+    clusters_by_words,
     each_once,
     levels_above,
     model_of,
@@ -65,7 +65,7 @@ def elias(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task = read(run, dataset, o)
     train, text = task.train, task.text
 
-    clusters = clusters_of(run, centroids_of_words(run, task, o), o.cluster_size)  # (L,)
+    clusters = clusters_by_words(run, task, o)  # (L,)
     levels = levels_above(text, train, [clusters], 2 * [slice(0, text.encoder.width)], o)
     links = Links(members_of(clusters), 0.0).to(run.device)
     train_paths(text, train, levels, links, o, "start", o.start_epochs)

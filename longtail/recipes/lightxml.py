@@ -10,17 +10,8 @@ from longtail.model import Bundle
 from longtail.options import COUNT, option
 from longtail.recipes.tree_papers import LIGHTXML
 from longtail.stages.recipe import recipe
-from longtail.stages.shortlists import clusters_of
 from longtail.stages.task import read
-from longtail.stages.trees import (
-    TreeOptions,
-    centroids_of_words,
-    join_layers_of,
-    levels_above,
-    model_of,
-    train_tree,
-    tree_of,
-)
+from longtail.stages.trees import TreeOptions, clusters_by_words, join_layers_of, trained_tree
 from longtail.train.run import Run
 
 
@@ -41,13 +32,10 @@ def lightxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     measurements: docs/explanation/methods/lightxml.md.
     """
     task = read(run, dataset, o)
-    train, text = task.train, task.text
 
     def layers(depth: int) -> Sequence[int]:
         return range(max(1, depth - o.layers + 1), depth + 1)
 
-    join_layers_of(text, layers, "clusters and labels read one vector, as the encoder has no layers to join")
-    clusters = clusters_of(run, centroids_of_words(run, task, o), o.cluster_size)  # (L,)
-    levels = levels_above(text, train, [clusters], 2 * [slice(0, text.encoder.width)], o)
-    train_tree(text, train, levels, o)
-    return model_of(task, *tree_of(levels, o.temperature))
+    join_layers_of(task.text, layers, "clusters and labels read one vector, as the encoder has no layers to join")
+    clusters = clusters_by_words(run, task, o)  # (L,)
+    return trained_tree(task, [clusters], 2 * [slice(0, task.text.encoder.width)], o)

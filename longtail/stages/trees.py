@@ -25,7 +25,7 @@ from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.named import join_layers
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.search.tree import Level, Tree
-from longtail.stages.shortlists import label_centroids, members_of, with_one
+from longtail.stages.shortlists import clusters_of, label_centroids, members_of, with_one
 from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import EncoderOptions, Task, Text, read_text
 from longtail.topk import FloatArray, IntArray
@@ -205,6 +205,13 @@ def tree_of(levels: Sequence[Nodes], temperature: float) -> tuple[Tree, FloatArr
     return Tree(tuple(found), levels[-1].columns.start), w
 
 
+def trained_tree(task: Task, clusters: Sequence[IntArray], columns: Sequence[slice], o: TreeOptions) -> Bundle:
+    """The model of `levels_above`, trained in one pass; its arguments are described there."""
+    levels = levels_above(task.text, task.train, clusters, columns, o)
+    train_tree(task.text, task.train, levels, o)
+    return model_of(task, *tree_of(levels, o.temperature))
+
+
 def model_of(task: Task, tree: Tree, w: FloatArray) -> Bundle:
     """The trained model of a tree and the vectors of its labels (L, W); a text is near the centroids of documents."""
     z = label_centroids(task.train.targets, task.text.embed(task.text.documents))  # (L, D)
@@ -234,8 +241,8 @@ def join_layers_of(text: Text, layers: Callable[[int], Sequence[int]], otherwise
     return joined
 
 
-def centroids_of_words(run: Run, task: Task, o: EncoderOptions) -> FloatArray:
-    """The centroid of each label's documents by their tf-idf features, (L, D), whatever the encoder is."""
+def clusters_by_words(run: Run, task: Task, o: TreeOptions) -> IntArray:
+    """The cluster of each label, (L,), by the centroids of its documents' tf-idf features, whatever the encoder is."""
     words = replace(o, encoder="bag", width=256, static_vectors=None, knowledge="none", start=None)
     bag = run.once("bag", lambda: read_text(run, task.rows, words))
-    return label_centroids(task.train.targets, bag.embed(bag.documents))
+    return clusters_of(run, label_centroids(task.train.targets, bag.embed(bag.documents)), o.cluster_size)
