@@ -7,7 +7,7 @@ from itertools import repeat
 
 import numpy as np
 
-from longtail.data.sparse import CSR, csr
+from longtail.data.sparse import CSR, csr, row_of_entry, take_entries
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 
@@ -134,11 +134,9 @@ def without(pairs: CSR, others: CSR) -> CSR:
 
 
 def apart(edges: CSR, others: CSR) -> CSR:
-    """Weighted edges without those that are pairs of others."""
-    left = CSR(edges - edges.multiply(others.sign()))
-    left.eliminate_zeros()
-    left.sort_indices()
-    return CSR((left.data, left.indices.astype(np.int64), left.indptr.astype(np.int64)), shape=left.shape)
+    """Weighted edges without those where another matrix stores a pair, whatever its value."""
+    keys, hidden = (row_of_entry(one) * edges.shape[1] + one.indices for one in (edges, others))
+    return take_entries(edges, ~np.isin(keys, hidden))
 
 
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:

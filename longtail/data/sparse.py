@@ -206,7 +206,7 @@ def heaviest(matrix: CSR, k: int) -> CSR:
     """The k largest entries of each row; of equal ones, those that are stored first.
 
     Args:
-        matrix: (R, C), no entry below 0.
+        matrix: (R, C).
         k: at least 1.
     """
     counts = np.diff(matrix.indptr)
@@ -217,7 +217,7 @@ def heaviest(matrix: CSR, k: int) -> CSR:
         places = np.arange(int(counts[rows].max()))
         there = places < counts[rows, None]
         at = np.minimum(matrix.indptr[rows, None] + places, matrix.nnz - 1)  # (r, w)
-        values = np.where(there, matrix.data[at], -1)
+        values = np.where(there, matrix.data[at], -np.inf)
         least = np.partition(values, -k, axis=1)[:, -k, None]
         above, equal = values > least, values == least
         spare = k - above.sum(1, keepdims=True)
@@ -232,13 +232,13 @@ def ranked(matrix: CSR, k: int) -> TopK:
         matrix: (R, C).
         k: at least 1.
     """
+    matrix = heaviest(matrix if matrix.has_sorted_indices else matrix.sorted_indices(), k)
     rows = row_of_entry(matrix)
     order = np.lexsort((matrix.indices, -matrix.data, rows))
     place = np.arange(len(rows)) - matrix.indptr[rows]
-    kept = place < k
     ids, scores = np.full((matrix.shape[0], k), -1, np.int64), np.full((matrix.shape[0], k), -np.inf, np.float32)
-    ids[rows[kept], place[kept]] = matrix.indices[order][kept]
-    scores[rows[kept], place[kept]] = matrix.data[order][kept]
+    ids[rows, place] = matrix.indices[order]
+    scores[rows, place] = matrix.data[order]
     return TopK(ids, scores)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from longtail.data.sparse import CSR, gather, row_of_entry, take_entries
+from longtail.data.filters import apart
+from longtail.data.sparse import CSR, gather, ranked, row_of_entry
 from longtail.search.base import check_search
-from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
+from longtail.topk import FloatArray, IntArray, TopK
 
 Link = Callable[[FloatArray], FloatArray]  # <w, x> to a summand of a score
 ROOT = 0
@@ -106,10 +107,8 @@ class LabelTrees:
         for start in range(0, queries.shape[0], step):
             scores = self._scored(CSR(queries[start : start + step]), beam)
             if exclude is not None:
-                hidden = CSR(exclude[start : start + step])
-                keys, hidden_keys = (row_of_entry(one) * L + one.indices for one in (scores, hidden))
-                scores = take_entries(scores, ~np.isin(keys, hidden_keys))
-            found.append(best_of(scores, k))
+                scores = apart(scores, CSR(exclude[start : start + step]))
+            found.append(ranked(scores, k))
         ids, values = ([getattr(top, name) for top in found] for name in ("ids", "scores"))
         none = np.zeros((0, k), np.float32)
         return TopK(np.concatenate([none.astype(np.int64), *ids]), np.concatenate([none, *values]))
@@ -173,25 +172,6 @@ class _Below:
         ends = np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], np.cumsum(counts)])]
         shape = (len(texts), len(self._keys))
         return CSR(CSR((x.data[positions][there], at[there], ends), shape=shape) @ self._table)
-
-
-def best_of(scores: CSR, k: int) -> TopK:
-    """The k largest stored entries of each row, the lower column first on a tie."""
-    counts = np.diff(scores.indptr)
-    if counts.max(initial=0) > 2 * k:
-        values = _padded(scores.data, counts, -np.inf)
-        least = np.partition(values, -k, axis=1)[:, -k]
-        scores = take_entries(scores, scores.data >= np.repeat(least, counts))
-        counts = np.diff(scores.indptr)
-    return rank(_padded(scores.indices.astype(np.int64), counts, -1), _padded(scores.data, counts, -np.inf), k)
-
-
-def _padded(values: AnyArray, counts: IntArray, padding: float) -> AnyArray:
-    """Values row after row as an array of rows, padded on the right."""
-    there = np.arange(counts.max(initial=0)) < counts[:, None]
-    padded = np.full(there.shape, padding, values.dtype)
-    padded[there] = values
-    return padded
 
 
 def _margin(margins: FloatArray) -> FloatArray:

@@ -16,7 +16,8 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from longtail.arrays import map_arrays, save_model_arrays
-from longtail.data.sparse import CSR, csr, gather, heaviest, ranked, row_of_entry, take_entries
+from longtail.data.filters import apart
+from longtail.data.sparse import CSR, csr, gather, ranked, row_of_entry
 from longtail.errors import BadInput
 from longtail.search.base import check_search
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK
@@ -109,10 +110,10 @@ class Tree:
         odds = softmax(scores, axis=1) * first.scale if first.scale else expit(scores)
         rows, columns = np.indices(scores.shape).reshape(2, -1)
         every = csr(rows, columns, (len(scores), len(first.vectors)), np.minimum(odds, 1).ravel())
-        top = _best(every, first.beam)
+        top = ranked(every, first.beam)
         for above, level in zip(self.levels, others, strict=False):
             reached = below(top, above.children)
-            top = _best(_times(reached, level.reads(queries), level.vectors), level.beam)
+            top = ranked(_times(reached, level.reads(queries), level.vectors), level.beam)
         return top
 
     def save(self, folder: Path) -> None:
@@ -175,9 +176,9 @@ class TreeSearch:
             block = queries[at : at + _BLOCK]
             reached = below(self._tree.nodes(block), self._tree.links)
             if exclude is not None:
-                reached = _without(reached, exclude[at : at + _BLOCK])
+                reached = apart(reached, exclude[at : at + _BLOCK])
             seen = seen_by(block, self._tree.start, self._vectors.shape[1])
-            found.append(_best(_times(reached, seen, self._vectors), k))
+            found.append(ranked(_times(reached, seen, self._vectors), k))
         return TopK(np.concatenate([one.ids for one in found]), np.concatenate([one.scores for one in found]))
 
 
@@ -210,14 +211,3 @@ def _times(reached: CSR, queries: FloatArray, vectors: FloatArray) -> CSR:
         some = slice(start, start + _PAIRS)
         scores[some] = np.einsum("ij,ij->i", queries[of[some]], vectors[reached.indices[some]])
     return CSR((reached.data * expit(scores), reached.indices, reached.indptr), shape=reached.shape)
-
-
-def _best(scores: CSR, k: int) -> TopK:
-    """The k best of each row of (Q, M) scores that are not below 0."""
-    return ranked(heaviest(scores, k), k)
-
-
-def _without(reached: CSR, exclude: CSR) -> CSR:
-    """Pairs (Q, L) without those that are stored in another matrix, whatever their value."""
-    keys, hidden = (row_of_entry(one) * reached.shape[1] + one.indices for one in (reached, exclude))
-    return take_entries(reached, ~np.isin(keys, hidden))

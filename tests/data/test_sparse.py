@@ -123,6 +123,11 @@ def test_the_largest_entries_of_each_row_are_ranked_with_ties() -> None:
     top = ranked(CSR(np.array([[0, 3, 1, 3, 2], [0, 0, 0, 0, 5]], np.float32)), 3)
     assert top.ids.tolist() == [[1, 3, 4], [4, -1, -1]]
     assert top.scores.tolist() == [[3, 3, 2], [5, -np.inf, -np.inf]]
+    unsorted = CSR((np.array([3, -2, 3, -1, 3], np.float32), np.array([5, 1, 3, 2, 0]), np.array([0, 5, 5])), (2, 6))
+    top = ranked(unsorted, 2)
+    assert top.ids.tolist() == [[0, 3], [-1, -1]]
+    assert top.scores.tolist() == [[3, 3], [-np.inf, -np.inf]]
+    assert ranked(unsorted, 4).scores[0].tolist() == [3, 3, 3, -1]
 
 
 def test_a_saved_matrix_is_the_same_or_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from longtail.data.sparse import CSR, csr, stacked
 from longtail.errors import BadInput
 from longtail.search import label_trees as module
-from longtail.search.label_trees import LabelTree, LabelTrees, best_of
+from longtail.search.label_trees import LabelTree, LabelTrees
 from longtail.topk import AnyArray
 
 F, L = 12, 9
@@ -95,10 +95,3 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_a_text_of_which_no_feature_is_known_has_no_label() -> None:
     assert (LabelTrees([tree(0)], 10).search(CSR((2, F), dtype=np.float32), 3).ids == -1).all()
-
-
-def test_the_best_entries_of_rows_the_lower_column_first() -> None:
-    scores = CSR(np.array([[0, 3, 1, 3, 2, 3, 3], [0, 0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0, 0]], np.float32))
-    top = best_of(scores, 2)
-    assert top.ids.tolist() == [[1, 3], [6, -1], [-1, -1]]
-    assert top.scores[0].tolist() == [3, 3]
