@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -36,7 +37,7 @@ class Design:
     dropout: float = 0.1
 
 
-class Combiner(nn.Module):
+class Combiner(nn.Module, ABC):
     """A text and the nodes that it is linked to become one vector.
 
     Links that may be wrong come with their chances p_k, and count the less for it.
@@ -56,6 +57,7 @@ class Combiner(nn.Module):
         super().__init__()
         self.width, self.design = width, design
 
+    @abstractmethod
     def forward(self, x: Tensor, nodes: Tensor, places: Tensor, chances: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Enrich B texts.
 
@@ -69,7 +71,6 @@ class Combiner(nn.Module):
             (B, D) rows of unit length, and (B, K) the weight of each node: they sum to 1, or to less where what a node
             says is not all that counts, and to 0 without nodes.
         """
-        raise NotImplementedError
 
     def alone(self, x: Tensor) -> Tensor:
         """What becomes of (B, D) texts without nodes."""
@@ -87,10 +88,11 @@ class _Pooling(Combiner):
         fused, weights = self._fused(x, nodes, places.clamp(min=0), there, chances)
         return torch.where(there.any(1, keepdim=True), fused, x), weights
 
+    @abstractmethod
     def _fused(
         self, x: Tensor, nodes: Tensor, at: Tensor, there: Tensor, chances: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        raise NotImplementedError
+        """What becomes of texts, (B, D), if each has nodes, (B, K), and the weights of these."""
 
 
 class MeanPooling(_Pooling):
@@ -146,13 +148,8 @@ class GraphSAGE(Combiner):
     """``x' = normalise(ReLU(W [x; max over k of p_k ReLU(V v_k)]))``, with a maximum of 0 where there are no nodes.
 
     Source: GraphSAGE (Hamilton et al., 2017), the pooling aggregator, in one hop, as the authors of OAK and RAMEN run
-    it beside these. They have no unit length at the end, and no chances. W starts at the identity for x, and at random
-    for the nodes.
-
-    Args:
-        width: D.
-        design: see `Design`.
-        seed: draws the start.
+    it beside these. They have no unit length at the end, and no chances. V starts at the identity, and W as the sum of
+    x and the maximum.
     """
 
     passes = False
