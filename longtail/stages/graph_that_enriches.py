@@ -47,7 +47,7 @@ def joint_graph(dataset: Dataset, rows: IntArray) -> Graph:
 
     A document is linked to the nodes of its labels, and a label to the node of its own text and those of its documents.
 
-    Source: PINA (Chien et al., 2023), section 4, and GalaXC (Saini et al., 2021), section 3.
+    Source: PINA (Chien et al., 2023) and GalaXC (Saini et al., 2021).
 
     Args:
         dataset: of these.
