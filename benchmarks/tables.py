@@ -7,7 +7,8 @@
 ``keep`` writes what a table needs of ``COMPARISON/results.json`` to ``benchmarks/results/NAME.json``. Without it, each
 table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
 one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
-predicts with, the mean over its seeds, the best of a set in bold. A test says so where a page is not what this writes.
+predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
+``time_a_text``, the columns of a report's table of costs. A test says so where a page is not what this writes.
 ``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept.
 """
 
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.files import read_json
+from longtail.report.costs import costs
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -28,10 +30,12 @@ BLOCK = re.compile(r"(<!-- table ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a comparison: for each method, its score, and each metric by seed, to two places."""
+    """What is kept of a comparison: for each method, its score, its costs, and each metric by seed, to two places."""
+    spent = costs(results["rows"])
     rows = {
         name: {
             "score": row["headline"],
+            "costs": {column: cost.said for column, cost in spent[name].items()},
             "metrics": {
                 metric: [round(value, 2) for value in found["seeds"]]
                 for metric, found in row["kinds"][row["headline"]].items()
@@ -50,15 +54,22 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
         yield from (_row(head), "|" + "---|" * len(head), *map(_row, rows))
         return
     several = ["set"] if len(names) > 1 else []
-    yield _row([*several, "method", "score", "seeds", *metrics])
+    yield _row([*several, "method", "score", "seeds", *(metric.replace("_", " ") for metric in metrics)])
     yield "|" + "---|" * (len(several) + 3 + len(metrics))
     for name in names:
         found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
         shown = {
-            method: [_mean(row["metrics"].get(metric, [])) for metric in metrics]
+            method: [
+                row.get("costs", {}).get(metric.replace("_", " ")) or _mean(row["metrics"].get(metric, []))
+                for metric in metrics
+            ]
             for method, row in found["rows"].items()
         }
-        best = [max(column, key=lambda cell: float(cell or 0)) for column in zip(*shown.values(), strict=True)]
+        spent = {column for row in found["rows"].values() for column in row.get("costs", {})}
+        best = [
+            None if metric.replace("_", " ") in spent else max(column, key=lambda cell: float(cell or 0))
+            for metric, column in zip(metrics, zip(*shown.values(), strict=True), strict=True)
+        ]
         for position, (method, cells) in enumerate(shown.items()):
             row = found["rows"][method]
             of_set = [found["data"]["name"] if position == 0 else ""] if several else []

@@ -27,14 +27,20 @@ def test_tables_are_those_of_kept_figures(page: Path) -> None:
     assert tables.made(text) == text, "run python benchmarks/tables.py"
 
 
+def row(headline: str, kinds: dict[str, object], seconds: list[float]) -> dict[str, object]:
+    spent = {"peak_memory": 2**30, "peak_gpu_memory": 0, "model_bytes": 2**20, "milliseconds_a_text": {headline: 0.5}}
+    runs = [{"seconds": each, **spent} for each in seconds]
+    return {"headline": headline, "kinds": kinds, "batch": 8, "pool": 9, "runs": runs}
+
+
 def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = {
         "date": "2026-01-01",
         "machine": "two cores",
         "data": {"name": "pages", "train": 3, "propensity": None},
         "rows": {
-            "unidec": {"headline": "fused", "kinds": {"fused": {"P@1": {"seeds": [50.004, 51.0]}}, "encoder": {}}},
-            "bm25": {"headline": "peer", "kinds": {"peer": {"P@1": {"seeds": [40.0]}}}},
+            "unidec": row("fused", {"fused": {"P@1": {"seeds": [50.004, 51.0]}}, "encoder": {}}, [30, 50]),
+            "bm25": row("peer", {"peer": {"P@1": {"seeds": [40.0]}}}, [3]),
         },
     }
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
@@ -49,6 +55,13 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `bm25` |  | 1 | 40.0 |  |",
         "<!-- end of table -->",
         "after",
+    ]
+    costs = tables.made("<!-- table one: P@1 training time_a_text model -->\n<!-- end of table -->").splitlines()
+    assert costs[1:5] == [
+        "| method | score | seeds | P@1 | training | time a text | model |",
+        "|---|---|---|---|---|---|---|",
+        "| `unidec` | fused | 2 | **50.5** | 40 s | 0.5 ms | 1.0 MiB |",
+        "| `bm25` |  | 1 | 40.0 | 3 s | 0.5 ms | 1.0 MiB |",
     ]
     assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
 
