@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.sparse import csr
-from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, storable
+from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, canonical, storable
 from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.model.catalogue import Correction
@@ -65,7 +65,7 @@ class Corrections:
         rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
         for one in self.kept.values():
             if not one.is_right and (row := find(one.uid)) is not None:
-                rows[tuple(one.document.get(name, "") for name in fields)].append(row)
+                rows[tuple(canonical(one.document.get(name, "")) for name in fields)].append(row)
         return dict(rows)
 
     def remembered(self, model: Model, memory: Memory, find: Callable[[str], int | None]) -> list[Part]:

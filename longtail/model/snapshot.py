@@ -15,7 +15,7 @@ import numpy as np
 
 from longtail.data.filters import union
 from longtail.data.sparse import CSR, csr_of_lists
-from longtail.data.texts import Texts
+from longtail.data.texts import Texts, canonical
 from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.model.calibration import Calibration
@@ -188,7 +188,7 @@ class Snapshot(Model):
         if not self._wrong:
             return None
         columns = [texts.fields.get(name, [""] * len(texts)) for name in self.fields]
-        lists = [self._wrong.get(text, []) for text in zip(*columns, strict=True)]
+        lists = [self._wrong.get(tuple(map(canonical, text)), []) for text in zip(*columns, strict=True)]
         return csr_of_lists(lists, len(self)) if any(lists) else None
 
     @cached_property

@@ -14,14 +14,7 @@ from longtail.modules.encoders.transformer import PRECISIONS, TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
-_READS = (
-    "windows",
-    "stride",
-    "pooling",
-    "bidirectional",
-    "document_prefix",
-    "label_prefix",
-)  # and no longer once it is trained
+_READS = ("windows", "stride", "pooling", "bidirectional", "document_prefix", "label_prefix")  # when it is made, alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +61,6 @@ class TransformerOptions(RunOptions):
     texts_at_once: int | None = option(
         None, "texts whose activations a transformer holds, for a third more work; all if left out", within=COUNT
     )
-
     recompute: bool = option(
         False, "whether a transformer holds of its layers what goes in, and computes the rest once more for gradients"
     )
@@ -79,13 +71,21 @@ class TransformerOptions(RunOptions):
     )
 
 
-def must_be_of(o: TransformerOptions, encoder: str) -> None:
-    """Refuse what only a transformer can be asked for with any other encoder.
+def must_be_of(o: TransformerOptions, encoder: str, start: str | None) -> None:
+    """Refuse what only a transformer can be asked for with any other encoder, or only where one is made.
+
+    Args:
+        o: the options.
+        encoder: its name.
+        start: the run that it comes from, which has said how texts are read; None for one that is made.
 
     Raises:
         BadInput: such an option is given.
     """
     if issubclass(encoder_named(encoder).kind, TransformerEncoder):
+        for name, value in reading(o).items() if start is not None else ():
+            problem = f"expected none with start, whose encoder reads texts as it was trained to, found {value}"
+            raise BadInput(name, problem, remedy="leave it out")
         return
     for name, value in given(o).items():
         problem = f"expected none for the encoder {encoder}, which is no transformer, found {value}"

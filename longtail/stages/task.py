@@ -82,7 +82,7 @@ class TextOptions(TransformerOptions):
     def check(self, dataset: Dataset) -> None:
         """Refuse what the encoder cannot take, and a run that has seen what a fusion is to be learned on."""
         super().check(dataset)
-        must_be_of(self, self.encoder)
+        must_be_of(self, self.encoder, self.start)
         must_take_knowledge(self.knowledge, self.encoder, self.start)
         for run in (self.start and Path(self.start), run_read_by(self.augment)):
             if run and isinstance(self, FusionOptions):

@@ -75,6 +75,15 @@ def test_a_label_that_is_wrong_is_given_to_other_texts_alone(label_set, kind):
     assert again.uids.tolist() == before.uids[:1].tolist()
 
 
+def test_a_text_is_the_same_however_its_letters_are_written(label_set):
+    composed, apart = "caf\u00e9", "cafe\u0301"
+    before = label_set.snapshot.predict([composed, apart], 2, kind="encoder")
+    assert before.uids[0].tolist() == before.uids[1].tolist()
+    label_set.correct([Correction({"title": apart}, before[0][0].uid, False)])
+    after = label_set.refresh().predict([composed, apart], 1, kind="encoder")
+    assert after.uids.tolist() == [[before[0][1].uid]] * 2
+
+
 def test_they_outlast_compaction_and_go_with_their_label_and_come_back_with_it(remembering, run_with_memory):
     remembering.add([NewLabel("new", "a new label", [{"title": "its example"}])])
     before = explained(remembering, remembering.refresh().base.labels.uids[3])

@@ -69,6 +69,10 @@ def test_heads_are_not_a_part_of_what_is_taken(data, runs, tmp_path):
             {"start": "ngame", "encoder": "convolution"},
             "expected a run with the encoder convolution, found one with bag",
         ),
+        (
+            {"start": "ngame", "encoder": "minilm", "pooling": "cls"},
+            "^pooling: expected none with start, whose encoder reads texts as it was trained to, found cls",
+        ),
         ({"start": "none"}, "expected the settings of a run, found no such file"),
     ],
     ids=str,
