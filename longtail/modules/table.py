@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -13,7 +14,7 @@ from longtail.data.sparse import CSR
 from longtail.modules.owned_rows import bag_sums_of_owners, row_gradient, rows_of_owners, weighted_sums
 from longtail.search.exact import Exact
 from longtail.shards.rows import RowsHere
-from longtail.text.tokens import BagTokens
+from longtail.text.tokens import BagTokens, PaddedTokens
 from longtail.topk import FloatArray, TopK
 
 _BLOCK = 65_536  # rows that are worked on at a time
@@ -22,8 +23,8 @@ _BLOCK = 65_536  # rows that are worked on at a time
 class Table(nn.Module):
     """n trainable rows of D numbers: vectors of features, of words, of labels, of nodes.
 
-    `rows` and `bag_sum` give the table a sparse gradient of distinct ascending rows, so that the optimiser neither
-    sorts nor adds up, and nothing touches a row that the batch did not read.
+    `rows`, `bag_sum` and `sequences` give the table a sparse gradient of distinct ascending rows, so that the optimiser
+    neither sorts nor adds up, and nothing touches a row that the batch did not read.
 
     Within the steps of a run of several shards, the rows are cut: row i is that of shard i mod V, and in the process
     that works on this shard. Who owns a row computes with it, for all texts that read it, and updates it: what is sent
@@ -83,6 +84,13 @@ class Table(nn.Module):
         if not torch.is_grad_enabled():
             return weighted_sums(self.weight, tokens.ids, tokens.offsets, tokens.weights)
         return _BagSum.apply(self.weight, tokens)  # type: ignore[no-any-return, no-untyped-call]
+
+    def sequences(self, tokens: PaddedTokens) -> Tensor:
+        """The rows of B sequences of ids, (B, T, D), zeros on padding; a step touches these rows alone."""
+        found, at = torch.unique(tokens.ids, return_inverse=True)
+        if not len(self):
+            return self.weight.new_zeros(*tokens.ids.shape, self.width)
+        return F.embedding(at, self.rows(found)) * tokens.mask[:, :, None]
 
     def blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, Tensor]]:
         """Go over the rows, ``size`` at a time, without gradients.

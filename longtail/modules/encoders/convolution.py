@@ -87,7 +87,7 @@ class ConvolutionEncoder(Encoder):
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
-        words = self._drop(self._words(text))  # (B, T, E), T of the longest text
+        words = self._drop(self.table.sequences(text))  # (B, T, E), T of the longest text
         mixed = self.across_numbers(self.across_words(words, words), words)  # (B, T, E)
         h = self.mix.weight[:, : mixed.shape[1]] @ mixed + self.mix.bias[:, None]  # (B, C, E)
         h = _normalised(self.mixed, F.gelu(h))
@@ -96,13 +96,6 @@ class ConvolutionEncoder(Encoder):
         h = self._drop(_normalised(self.branched, F.gelu(h)))
         h = _normalised(self.joined, F.gelu(self.join(h))).flatten(1)  # (B, D)
         return unit(h + F.gelu(self.hidden(self._drop(h))))
-
-    def _words(self, text: PaddedTokens) -> Tensor:
-        """The vectors of the words of B texts, (B, T, E), zeros on padding; a step touches the rows of these words."""
-        found, at = torch.unique(text.ids, return_inverse=True)
-        if not len(self.table):
-            return self.mix.weight.new_zeros(*text.ids.shape, self.table.width)
-        return F.embedding(at, self.table.rows(found)) * text.mask[:, :, None]
 
     def _drop(self, x: Tensor) -> Tensor:
         return F.dropout(x, self.dropout, self.training)

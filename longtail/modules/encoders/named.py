@@ -11,6 +11,7 @@ import torch
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.recurrent import RecurrentEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 
 
@@ -50,6 +51,14 @@ CONVOLUTION = EncoderKind(
     4e-3,
     "words in order, with attention and convolutions; trains from nothing",
 )
+LSTM = EncoderKind(
+    "lstm",
+    RecurrentEncoder,
+    RecurrentEncoder.make,
+    RecurrentEncoder.load,
+    4e-3,
+    "words in order, read from both sides by an LSTM; trains from nothing",
+)
 MINILM = EncoderKind(
     "minilm",
     TransformerEncoder,
@@ -62,7 +71,7 @@ TRANSFORMER = MINILM._replace(
     name="transformer", about="any other transformer, by its name at Hugging Face or by its folder"
 )
 
-ENCODERS = {row.name: row for row in (BAG, CONVOLUTION, MINILM, TRANSFORMER)}
+ENCODERS = {row.name: row for row in (BAG, CONVOLUTION, LSTM, MINILM, TRANSFORMER)}
 
 
 def encoder_named(name: str) -> EncoderKind:
