@@ -23,6 +23,7 @@ from longtail.model.remembering import fused_scorers, memory_of
 from longtail.model.saved import CARD, FORMAT, LINEAR, OF_TREES, load_calibrations, read_card, save_calibrations
 from longtail.model.scorers import Scorer, below_tree, cosine_sum, inner_product, product
 from longtail.model.uids import with_uids
+from longtail.modules.attended import Attended
 from longtail.modules.classifiers import classifiers_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.modules.heads import TwoHeads
@@ -53,8 +54,8 @@ class Bundle(Model):
             documents as they are without nodes.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
-        heads: on the encoder, where classifiers see another view of a document than the texts of labels do; the kind
-            ``combined``, the sum of the cosines of both, exists where it is given.
+        heads: on the encoder, where classifiers see another view of a document than the texts of labels do, or attend
+            to its states; the kind ``combined``, the sum of the cosines of both views, exists with classifiers.
         linked: gives a document nodes that enrich it, for all kinds but ``plain``, its text alone with those of labels.
         ids: (L,) int64 stable ids of the labels; the numbers of their rows if left out.
         memory: documents with their labels, which a text asks, too; the kind ``memory`` exists where it is given.
@@ -74,7 +75,7 @@ class Bundle(Model):
     vectors: Mapping[str, FloatArray]
     fusion: Fusion | None
     device: torch.device
-    heads: TwoHeads | None = None
+    heads: TwoHeads | Attended | None = None
     linked: Linked | None = None
     ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     memory: Memory | None = None
@@ -185,19 +186,19 @@ class Bundle(Model):
             for kind in self.vectors.keys() - {"encoder"}:
                 some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
                 if kind == "tree":
-                    rows |= self._new_in_tree(z, seen, owners, some)
+                    rows |= self._new_in_tree(labels, seen, owners, some)
                     continue
                 start = np.tile(z, some.shape[1] // z.shape[1])  # of each hop, where there are some
                 rows[kind] = classifiers_of_new_labels(start, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
-    def _new_in_tree(self, z: FloatArray, seen: FloatArray, owners: IntArray, some: FloatArray) -> dict[str, PerLabel]:
+    def _new_in_tree(self, labels: Texts, seen: FloatArray, owners: IntArray, some: FloatArray) -> dict[str, PerLabel]:
         """What a tree knows of m new labels: their links, and vectors like some of the model's."""
         assert self.tree is not None
-        links = self.tree.with_new(with_one(classifiers_of_new_labels(z, seen[:, :-1], owners, z)))
-        seen, owners = np.concatenate([with_one(z), seen]), np.append(np.arange(len(z)), owners)
-        start, examples = (seen_by(x, self.tree.start, some.shape[1]) for x in (with_one(z), seen))
-        return {"links": links, "tree": classifiers_of_new_labels(start[:, :-1], examples, owners, some)}
+        seen, owners = np.concatenate([self.encode(labels), seen]), np.append(np.arange(len(labels)), owners)
+        texts = seen_by(seen, self.tree.start, some.shape[1])
+        w = classifiers_of_new_labels(texts[: len(labels), :-1], texts, owners, some)
+        return {"links": self.tree.with_new(seen, owners), "tree": w}
 
     def per_label(self) -> dict[str, PerLabel]:
         """What the model knows of its labels, by name, one row a label: its vectors, what a fusion knows, the tree."""

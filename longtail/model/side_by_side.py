@@ -34,7 +34,7 @@ def side_by_side(first: Bundle, second: Bundle) -> Bundle | None:
     assert isinstance(other, BagEncoder)
     encoder = other.with_table(_joined(one.table, other.table, one.tokenizer, other.tokenizer))
     heads = None
-    if first.heads is not None and second.heads is not None:
+    if isinstance(first.heads, TwoHeads) and isinstance(second.heads, TwoHeads):
         heads = TwoHeads(encoder, generator=torch.Generator())
         assert first.heads.table is not None
         assert second.heads.table is not None
@@ -44,7 +44,7 @@ def side_by_side(first: Bundle, second: Bundle) -> Bundle | None:
 
 
 def _is_bag(model: Bundle) -> bool:
-    own_view = model.heads is None or model.heads.table is not None
+    own_view = model.heads is None or (isinstance(model.heads, TwoHeads) and model.heads.table is not None)
     return isinstance(model.encoder, BagEncoder) and model.linked is None and own_view
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from longtail.errors import BadInput
+from longtail.modules.attended import Attended
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import ENCODERS, row_of
 from longtail.modules.enrichment import Enrichment
@@ -21,12 +22,12 @@ class Modules(NamedTuple):
 
     Attributes:
         encoder: text to unit rows.
-        heads: a second view of a document, where there is one.
+        heads: a second view of a document, or its states, where labels read one of these.
         enrichment: what makes an enriched vector of a document's own and its nodes, where there is one.
     """
 
     encoder: Encoder
-    heads: TwoHeads | None
+    heads: TwoHeads | Attended | None
     enrichment: Enrichment | Hops | None
 
     def save(self, folder: Path, *, encoder: bool = True) -> dict[str, Any]:
@@ -48,7 +49,8 @@ class Modules(NamedTuple):
         return {
             "encoder": row_of(self.encoder).name if encoder else None,
             "width": self.encoder.width,
-            "projection": None if self.heads is None else self.heads.projection,
+            "projection": self.heads.projection if isinstance(self.heads, TwoHeads) else None,
+            "attended": self.heads.settings() if isinstance(self.heads, Attended) else None,
             "enrichment": None if self.enrichment is None else self.enrichment.settings(),
         }
 
@@ -71,7 +73,11 @@ class Modules(NamedTuple):
                 raise BadInput(folder, problem, remedy="open it with the version of longtail that wrote it")
             encoder = ENCODERS[name].load(folder / "encoder").to(device).eval()
         assert encoder is not None
-        heads = None if card["projection"] is None else TwoHeads.load(folder, encoder, card["projection"]).to(device)
+        heads: TwoHeads | Attended | None = None
+        if card["projection"] is not None:
+            heads = TwoHeads.load(folder, encoder, card["projection"]).to(device)
+        elif (attended := card.get("attended")) is not None:  # no model had it before
+            heads = Attended.load(folder, encoder, attended).to(device)
         known = card.get("enrichment")
         if known is None:
             return cls(encoder, heads, None)

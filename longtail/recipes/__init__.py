@@ -5,6 +5,7 @@ from typing import Any
 
 from longtail.recipes.ance import ance
 from longtail.recipes.astec import astec
+from longtail.recipes.attentionxml import attentionxml
 from longtail.recipes.bonsai import bonsai
 from longtail.recipes.cascadexml import cascadexml
 from longtail.recipes.decaf import decaf
@@ -51,6 +52,7 @@ RECIPES: dict[str, Callable[..., Any]] = {
     "eclare": eclare,
     "inceptionxml": inceptionxml,
     "inceptionxml_lf": inceptionxml_lf,
+    "attentionxml": attentionxml,
     "lightxml": lightxml,
     "cascadexml": cascadexml,
     "elias": elias,
@@ -68,6 +70,7 @@ __all__ = [
     "RECIPES",
     "ance",
     "astec",
+    "attentionxml",
     "bonsai",
     "cascadexml",
     "decaf",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from longtail.recipes.graph_papers import GALAXC, GRAPHFORMERS, GRAPHSAGE, PINA
 from longtail.recipes.linear_papers import BONSAI, DISMEC, PARABEL
-from longtail.recipes.tree_papers import CASCADEXML, ELIAS, LIGHTXML
+from longtail.recipes.tree_papers import ATTENTIONXML, CASCADEXML, ELIAS, LIGHTXML
 from longtail.stages.preset import Preset, Settings, settings
 
 _DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
@@ -300,6 +300,7 @@ PAPERS: Mapping[str, Preset] = {
     "eclare": ECLARE,
     "inceptionxml": INCEPTIONXML,
     "inceptionxml_lf": INCEPTIONXML_LF,
+    "attentionxml": ATTENTIONXML,
     "lightxml": LIGHTXML,
     "cascadexml": CASCADEXML,
     "elias": ELIAS,

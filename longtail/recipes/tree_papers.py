@@ -47,3 +47,16 @@ ELIAS = Preset(
         "weights are averaged over the last epochs there (SWA), and weight decay is 0.01",
     ),
 )
+_ATTENTIONXML_CODE = "AttentionXML's code (yourh/AttentionXML), configure/models, Wiki-500K"
+ATTENTIONXML = Preset(
+    {
+        **settings(_ATTENTIONXML_CODE, width=1024, hidden=256, dropout=0.5, batch=200, epochs=5),
+        **settings(f"{_ATTENTIONXML_CODE}: leaves of 64 labels, 2^13 of them", cluster_size=64, beam=15),
+        **settings("AttentionXML's code: means over candidates", loss="binary_cross_entropy:over_labels=mean"),
+    },
+    departs=(
+        "word vectors are those of GloVe there, 300 wide, with states of 512 from each side; half of one width here",
+        "levels are trained one after the other there, each from the weights of the one above; at once here",
+        *_IN_TREES,
+    ),
+)

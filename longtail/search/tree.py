@@ -19,6 +19,7 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
 from longtail.data.sparse import CSR, csr, gather, ranked, row_of_entry
 from longtail.errors import BadInput
+from longtail.search.attention import Attention
 from longtail.search.base import check_search
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK
 
@@ -26,7 +27,8 @@ _BLOCK = 256  # queries at a time
 _PAIRS = 2**16  # of a query and a node, that are scored at a time
 _FILE = "tree.safetensors"
 _ARRAYS = ("vectors", "links", "offsets", "weights")  # of each level
-_SETTINGS = "settings"  # (levels + 1, 3): of each, where it starts, its beam and its scale; then of the labels
+# (levels + 1, 3): of each, where it starts, its beam and its scale; then where labels start, and widths of attention
+_SETTINGS = "settings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +51,6 @@ class Level:
     beam: int
     scale: float = 0.0
 
-    def reads(self, queries: FloatArray) -> FloatArray:
-        """What its nodes read of (Q, D + 1) texts: (Q, W)."""
-        return seen_by(queries, self.start, self.vectors.shape[1])
-
 
 @dataclass(frozen=True, slots=True)
 class Tree:
@@ -61,10 +59,12 @@ class Tree:
     Attributes:
         levels: at least one; the children of the last are the labels.
         start: the first of the columns of a text's vector that the vectors of labels read.
+        attention: how nodes and labels score a text; None where that is by inner products with the columns they read.
     """
 
     levels: tuple[Level, ...]
     start: int
+    attention: Attention | None = None
 
     @property
     def links(self) -> CSR:
@@ -98,27 +98,64 @@ class Tree:
         """The same: its clusters are those of the model, whichever labels there are."""
         return self
 
-    def with_new(self, texts: FloatArray) -> Tree:
-        """The tree over m new labels, each below the node that is best for a text of it, (m, D + 1)."""
-        best = self.nodes(texts).ids[:, 0]
-        return self._over(csr(best, np.arange(len(best)), (self.links.shape[0], len(best))))
+    def with_new(self, texts: FloatArray, owners: IntArray) -> Tree:
+        """The tree over m new labels, each below the node that is best for its texts.
+
+        Args:
+            texts: (n, D + 1), at least one of each label.
+            owners: (n,) int64 in [0, m), whose each is.
+        """
+        top = self.nodes(texts)
+        kept = top.ids >= 0
+        rows = np.broadcast_to(owners[:, None], kept.shape)[kept]
+        m = int(owners.max(initial=-1)) + 1
+        best = ranked(csr(rows, top.ids[kept], (m, self.links.shape[0]), top.scores[kept]), 1).ids[:, 0]
+        return self._over(csr(best, np.arange(m), (self.links.shape[0], m)))
 
     def nodes(self, queries: FloatArray) -> TopK:
         """The nodes of the last level that are kept for (Q, D + 1) texts, with the probabilities of their paths."""
         first, *others = self.levels
-        scores = first.reads(queries) @ first.vectors.T
-        odds = softmax(scores, axis=1) * first.scale if first.scale else expit(scores)
-        rows, columns = np.indices(scores.shape).reshape(2, -1)
-        every = csr(rows, columns, (len(scores), len(first.vectors)), np.minimum(odds, 1).ravel())
-        top = ranked(every, first.beam)
+        rows, columns = np.indices((len(queries), len(first.vectors))).reshape(2, -1)
+        every = csr(rows, columns, (len(queries), len(first.vectors)))
+        scores = self._scores(every, queries, first.vectors, first.start)
+        odds = expit(scores)
+        if first.scale:
+            odds = np.minimum(softmax(scores.reshape(len(queries), -1), axis=1) * first.scale, 1).ravel()
+        top = ranked(CSR((odds, every.indices, every.indptr), shape=every.shape), first.beam)
         for above, level in zip(self.levels, others, strict=False):
-            reached = below(top, above.children)
-            top = ranked(_times(reached, level.reads(queries), level.vectors), level.beam)
+            top = ranked(self.worth(below(top, above.children), queries, level.vectors, level.start), level.beam)
         return top
+
+    def worth(self, reached: CSR, queries: FloatArray, vectors: FloatArray, start: int) -> CSR:
+        """What paths (Q, M) to nodes or labels are worth: times the probability at their end.
+
+        Args:
+            reached: those that there are.
+            queries: (Q, D + 1) texts.
+            vectors: (M, W) of the nodes, the last number of each its bias.
+            start: the first of the columns of a text that they read.
+        """
+        odds = expit(self._scores(reached, queries, vectors, start))
+        return CSR((reached.data * odds, reached.indices, reached.indptr), shape=reached.shape)
+
+    def _scores(self, pairs: CSR, queries: FloatArray, vectors: FloatArray, start: int) -> FloatArray:
+        """The logits of the pairs that are stored, (nnz,)."""
+        if self.attention is not None:
+            return self.attention.scores(pairs, queries, vectors)
+        seen = seen_by(queries, start, vectors.shape[1])
+        if pairs.nnz == pairs.shape[0] * pairs.shape[1]:
+            every: FloatArray = (seen @ vectors.T).ravel()
+            return every
+        of, scores = row_of_entry(pairs), np.empty(pairs.nnz, np.float32)
+        for at in range(0, pairs.nnz, _PAIRS):
+            some = slice(at, at + _PAIRS)
+            scores[some] = np.einsum("ij,ij->i", seen[of[some]], vectors[pairs.indices[some]])
+        return scores
 
     def save(self, folder: Path) -> None:
         """Write it into the folder of a model."""
-        settings = np.array([*((one.start, one.beam, one.scale) for one in self.levels), (self.start, 0, 0)])
+        widths = (0, 0) if self.attention is None else (self.attention.keys, self.attention.values)
+        settings = np.array([*((one.start, one.beam, one.scale) for one in self.levels), (self.start, *widths)])
         arrays: dict[str, AnyArray] = {_SETTINGS: settings}
         for i, level in enumerate(self.levels):
             links = level.children
@@ -137,7 +174,7 @@ class Tree:
         if not path.is_file():
             return None
         found = map_arrays(path)
-        *settings, (of_labels, _, _) = found.get(_SETTINGS, np.zeros((1, 3))).tolist()
+        *settings, (of_labels, keys, values) = found.get(_SETTINGS, np.zeros((1, 3))).tolist()
         names = {f"{name}-{i}" for name in _ARRAYS for i in range(len(settings))} | {_SETTINGS}
         if not settings or found.keys() != names:
             problem = f"expected the levels of a tree, found {', '.join(found) or 'nothing'}"
@@ -151,7 +188,8 @@ class Tree:
                 raise BadInput(path, problem, remedy="copy the model folder again, whole")
             children = CSR((weights, links, offsets), shape=(len(vectors), count))
             levels.insert(0, Level(vectors, int(start), children, int(beam), scale))
-        return cls(tuple(levels), int(of_labels))
+        attention = Attention(int(keys), int(values)) if keys else None
+        return cls(tuple(levels), int(of_labels), attention)
 
 
 class TreeSearch:
@@ -177,8 +215,7 @@ class TreeSearch:
             reached = below(self._tree.nodes(block), self._tree.links)
             if exclude is not None:
                 reached = apart(reached, exclude[at : at + _BLOCK])
-            seen = seen_by(block, self._tree.start, self._vectors.shape[1])
-            found.append(ranked(_times(reached, seen, self._vectors), k))
+            found.append(ranked(self._tree.worth(reached, block, self._vectors, self._tree.start), k))
         return TopK(np.concatenate([one.ids for one in found]), np.concatenate([one.scores for one in found]))
 
 
@@ -202,12 +239,3 @@ def below(top: TopK, children: CSR) -> CSR:
     values = scores * children.data[positions]
     ids = children.indices[positions].astype(np.int64)
     return csr(rows, ids, (len(top), children.shape[1]), values.astype(np.float32))
-
-
-def _times(reached: CSR, queries: FloatArray, vectors: FloatArray) -> CSR:
-    """Pairs (Q, M) times the logistic function of the inner products of (Q, W) queries and (M, W) vectors."""
-    of, scores = row_of_entry(reached), np.empty(reached.nnz, np.float32)
-    for start in range(0, reached.nnz, _PAIRS):
-        some = slice(start, start + _PAIRS)
-        scores[some] = np.einsum("ij,ij->i", queries[of[some]], vectors[reached.indices[some]])
-    return CSR((reached.data * expit(scores), reached.indices, reached.indptr), shape=reached.shape)

@@ -34,7 +34,7 @@ from longtail.transforms import augmented
 TRAIN_LINKS = ("true", "answer-free", "predicted", "out-of-fold")
 LINKERS = (
     *("unidec", "depsl", "ramen", "ngame", "dexa", "ance", "dpr", "siamesexml", "astec", "decaf", "eclare"),
-    *("inceptionxml", "inceptionxml_lf", "lightxml", "cascadexml", "elias", "renee", "dexml"),
+    *("inceptionxml", "inceptionxml_lf", "attentionxml", "lightxml", "cascadexml", "elias", "renee", "dexml"),
 )
 _LINKS = "links that enrich documents"  # a graph of the training rows while some are added, and their links with them
 

@@ -21,13 +21,16 @@ from longtail.losses import is_one_versus_all, loss_named
 from longtail.losses.own import inner_products
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
+from longtail.modules.attended import Attended, attended
 from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.named import join_layers
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
+from longtail.search.attention import Attention
 from longtail.search.tree import Level, Tree
 from longtail.stages.shortlists import clusters_of, label_centroids, members_of, with_one
 from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import EncoderOptions, Task, Text, read_text
+from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
@@ -82,7 +85,12 @@ class Nodes:
         return with_one(x[:, self.columns])
 
 
-def train_tree(text: Text, split: Split, levels: Sequence[Nodes], o: TreeOptions) -> None:
+Scores = Callable[[Nodes, Tensor, "Tensor | None"], Tensor]  # of a level, (U,) nodes and the places of rows in these
+
+
+def train_tree(
+    text: Text, split: Split, levels: Sequence[Nodes], o: TreeOptions, states: Attended | None = None
+) -> None:
     """Train an encoder and all levels in one pass, with a yes-or-no question of each node that a row meets.
 
     A row meets every node of the first level, and what stands below the best nodes of a level in the next one, as they
@@ -95,18 +103,26 @@ def train_tree(text: Text, split: Split, levels: Sequence[Nodes], o: TreeOptions
         split: N training rows.
         levels: from the top; the last is that of the labels.
         o: how.
+        states: of the encoder, where nodes attend to them.
     """
     device, loss = text.run.device, loss_named(o.loss, temperature=o.temperature)
     members = [torch.from_numpy(members_of(one.above)).to(device) for one in levels if one.above is not None]
     pool = Pool(split.targets, None, o.random_negatives)
     batches = text.batches(split, Shuffled(len(split), o.batch, seed=o.seed), pool, encoded=False)
 
+    def read(documents: Tokens) -> Scores:
+        if states is not None:
+            keys, values = states.states(documents)  # (B, T, E), (B, T, V)
+            return lambda level, ids, places: attended(keys, values, level.vectors(ids), places)
+        x = F.dropout(text.encoder(documents), o.dropout)  # (B, D)
+        return lambda level, ids, places: inner_products(level.seen(x), level.vectors(ids), places)
+
     def objective(b: Batch) -> dict[str, Tensor]:
-        x = F.dropout(text.encoder(b.documents), o.dropout)  # (B, D)
+        scores_of = read(b.documents)
         ids, places = torch.arange(len(levels[0].vectors.table), device=device), None
         terms: dict[str, Tensor] = {}
         for i, level in enumerate(levels):
-            scores = inner_products(level.seen(x), level.vectors(ids), places)  # (B, K), or (B, C)
+            scores = scores_of(level, ids, places)  # (B, K), or (B, C)
             targets, mask = pairs_on_device(level.split, b.rows, ids, places)
             terms["labels" if level is levels[-1] else f"clusters {i + 1}"] = loss(scores, targets, mask)
             if level is not levels[-1]:
@@ -116,8 +132,9 @@ def train_tree(text: Text, split: Split, levels: Sequence[Nodes], o: TreeOptions
         return terms
 
     vectors = torch.nn.ModuleList(level.vectors for level in levels)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)), (vectors, o.classifier_learning_rate))
-    trained = {"encoder": text.encoder, "vectors": vectors}
+    encoder = states or text.encoder
+    optimizer = adamw((encoder, text.rate(o.learning_rate)), (vectors, o.classifier_learning_rate))
+    trained = {"encoder": encoder, "vectors": vectors}
     text.run.train("tree", objective, batches, optimizer, trained, pace=o.pace(o.epochs))
 
 
@@ -195,14 +212,14 @@ def levels_above(
     return levels
 
 
-def tree_of(levels: Sequence[Nodes], temperature: float) -> tuple[Tree, FloatArray]:
+def tree_of(levels: Sequence[Nodes], temperature: float, attention: Attention | None = None) -> tuple[Tree, FloatArray]:
     """The levels above the labels, to be searched, and the vectors of the labels, (L, W), whose scores are logits."""
     *above, w = [level.vectors.table.export() / temperature for level in levels]
     found = [
         Level(vectors, level.columns.start, links(below.above, len(vectors)), level.beam)
         for vectors, level, below in zip(above, levels, levels[1:], strict=False)
     ]
-    return Tree(tuple(found), levels[-1].columns.start), w
+    return Tree(tuple(found), levels[-1].columns.start, attention), w
 
 
 def trained_tree(task: Task, clusters: Sequence[IntArray], columns: Sequence[slice], o: TreeOptions) -> Bundle:

@@ -46,6 +46,13 @@ def test_a_tree_finds_what_its_beam_reaches(recipe: str, data: Dataset) -> None:
     assert recall(recipe, data, classifier_learning_rate=0.0, epochs=1) < 30  # the most frequent labels
 
 
+def test_labels_that_attend_find_the_word_that_says_them(data: Dataset) -> None:
+    """Two of three words of a text say nothing; where all weigh the same, the most frequent labels are found."""
+    attention = {"levels": 1, "hidden": 32, "classifier_learning_rate": 0.1, "epochs": 16}
+    assert recall("attentionxml", data, **attention) > 85
+    assert recall("attentionxml", data, **{**attention, "classifier_learning_rate": 0.0}) < 30
+
+
 def test_links_that_are_learned_bring_together_what_documents_have_together(data: Dataset) -> None:
     elias = {"beam": 1, "shortlist": 40}
     assert recall("elias", data, **elias, links=20, link_scale=8.0) > 75

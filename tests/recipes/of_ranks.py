@@ -33,6 +33,7 @@ MORE: dict[str, dict[str, Any]] = {
     "renee": {"start_epochs": 1, "momentum": 0.9, "bfloat16": True},
     "dexml": {"random_negatives": None, "labels_at_once": 50},
     "inceptionxml": {"epochs": 1, "detached_epochs": 1},
+    "attentionxml": {"levels": 2, "branching": 2, "hidden": 8},
     "lightxml": {},
     "cascadexml": {"branching": 1},
     "elias": {"start_epochs": 1},

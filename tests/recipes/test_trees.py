@@ -29,6 +29,7 @@ SMALL: dict[str, Any] = {"batch": 64, "width": 16, "warmup": 5, "epochs": 2, "cl
 SMALL |= {"learning_rate": 0.02, "device": "cpu"}
 MORE: dict[str, dict[str, Any]] = {"lightxml": {}, "cascadexml": {"branching": 2}}
 MORE |= {"elias": {"start_epochs": 1, "links": 8, "link_scale": 4.0, "shortlist": 30}}
+MORE |= {"attentionxml": {"levels": 2, "branching": 2, "hidden": 8}}
 every_tree = pytest.mark.parametrize("recipe", MORE)
 
 
@@ -164,6 +165,19 @@ def test_an_encoder_without_layers_says_so_in_one_line(data: Dataset) -> None:
     console = Console(file=io.StringIO(), width=200)
     recipes.cascadexml(data, out=Run(None, Log(None, console)), **{**SMALL, "epochs": 0})
     assert console.file.getvalue().count("all levels read one vector, as the encoder has no layers") == 1  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"encoder": "bag"}, "encoder: expected lstm, whose states labels attend to, found bag"),
+        ({"temperature": 0.1}, "temperature: expected 1, as scores are no cosines, found 0.1"),
+        ({"hidden": 7}, "hidden: expected an even number, half of which count against a label, found 7"),
+    ],
+)
+def test_what_labels_cannot_attend_to_is_refused(given: dict[str, Any], problem: str, data: Dataset) -> None:
+    with pytest.raises(LongtailError, match=problem):
+        recipes.attentionxml(data, **SMALL, **given)
 
 
 @every_tree

@@ -121,11 +121,17 @@ def test_links_come_back_from_what_is_kept_of_each_label() -> None:
     assert (again.links.toarray() == tree.labelled().links.toarray()).all()
 
 
-def test_a_new_label_stands_below_the_best_node_of_its_text() -> None:
-    tree = made()
-    found = tree.with_new(X).links.toarray()
-    np.testing.assert_array_equal(found.argmax(0), tree.nodes(X).ids[:, 0])
-    np.testing.assert_array_equal(found.sum(0), np.ones(Q))
+def test_a_new_label_stands_below_the_node_that_is_best_for_its_texts() -> None:
+    """The first two texts are those of one label: the node counts that is best for both of them together."""
+    tree = made(beams=(3, 7))
+    owners = np.array([0, *range(Q - 1)])
+    found, top = tree.with_new(X, owners).links.toarray(), tree.nodes(X)
+    worth = np.zeros((Q - 1, 7))
+    for owner, ids, scores in zip(owners, top.ids, top.scores, strict=True):
+        worth[owner, ids[ids >= 0]] += scores[ids >= 0]
+    np.testing.assert_array_equal(found.argmax(0), worth.argmax(1))
+    np.testing.assert_array_equal(found.sum(0), np.ones(Q - 1))
+    assert len(set(worth.argmax(1))) > 1
 
 
 def test_of_several_links_to_a_node_the_best_counts() -> None:
