@@ -1,8 +1,10 @@
 """A smaller data set: some training documents of one, drawn at random, with the labels that these have.
 
     python benchmarks/few_documents.py DATA --rows 1000 --out FEW
+    python benchmarks/few_documents.py DATA --rows 12000 --all-labels --out PART
 
-Test documents keep those of their labels that are left, and go where none is. Graphs and filters are left out.
+Test documents keep those of their labels that are left, and go where none is; graphs and filters are left out. With
+``--all-labels`` nothing but training documents is, and their edges in graphs.
 """
 
 from __future__ import annotations
@@ -21,12 +23,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--all-labels", action="store_true")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     dataset = Dataset.read(given.data)
     train, test = dataset.train, dataset.test
     assert test is not None, "expected a test split"
-    train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: given.rows]))
+    rows = np.sort(np.random.default_rng(0).permutation(len(train))[: given.rows])
+    if given.all_labels:
+        dataset.only_rows(rows).write(given.out)
+        return
+    train = train.take(rows)
     used = np.unique(train.targets.indices)
     some = np.flatnonzero(np.diff(test.targets[:, used].indptr))
     splits = (replace(split, targets=split.targets[:, used], filtered=None) for split in (train, test.take(some)))

@@ -8,13 +8,15 @@
 table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
 one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
 predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
-``time_a_text``, the columns of a report's table of costs. A test says so where a page is not what this writes.
+``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of RAMEN's Table 6, which has
+most systems beside each other, on another data set. A test says so where a page is not what this writes.
 ``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ from longtail.files import read_json
 from longtail.report.costs import costs
 
 ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
+RESULTS, PUBLISHED = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "published.csv"
 BLOCK = re.compile(r"(<!-- table ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
@@ -58,14 +60,8 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
     yield "|" + "---|" * (len(several) + 3 + len(metrics))
     for name in names:
         found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
-        shown = {
-            method: [
-                row.get("costs", {}).get(metric.replace("_", " ")) or _mean(row["metrics"].get(metric, []))
-                for metric in metrics
-            ]
-            for method, row in found["rows"].items()
-        }
-        spent = {column for row in found["rows"].values() for column in row.get("costs", {})}
+        shown = {method: [_cell(method, row, metric) for metric in metrics] for method, row in found["rows"].items()}
+        spent = {"published"} | {column for row in found["rows"].values() for column in row.get("costs", {})}
         best = [
             None if metric.replace("_", " ") in spent else max(column, key=lambda cell: float(cell or 0))
             for metric, column in zip(metrics, zip(*shown.values(), strict=True), strict=True)
@@ -76,6 +72,21 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
             bold = (f"**{cell}**" if cell and cell == top else cell for cell, top in zip(cells, best, strict=True))
             seeds = str(len(next(iter(row["metrics"].values()))))
             yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])
+
+
+def _cell(method: str, row: dict[str, Any], column: str) -> str:
+    """What a table says of a method in one of its columns."""
+    if column == "published":
+        return _published().get(method.partition(":")[0], "")
+    spent: str = row.get("costs", {}).get(column.replace("_", " "), "")
+    return spent or _mean(row["metrics"].get(column, []))
+
+
+def _published() -> dict[str, str]:
+    """The P@1 of recipes in RAMEN's Table 6, by name."""
+    with PUBLISHED.open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["table"] == "RAMEN: Table 6"]
+    return {row["recipe"].partition(":")[0]: f"{float(row['P@1']):.1f}" for row in rows}
 
 
 def made(page: str) -> str:

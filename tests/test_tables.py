@@ -63,6 +63,15 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `unidec` | fused | 2 | **50.5** | 40 s | 0.5 ms | 1.0 MiB |",
         "| `bm25` |  | 1 | 40.0 | 3 s | 0.5 ms | 1.0 MiB |",
     ]
+    (tmp_path / "published.csv").write_text("table,recipe,P@1\nRAMEN: Table 6,unidec:epochs=9,3\nOther,bm25,4\n")
+    monkeypatch.setattr(tables, "PUBLISHED", tmp_path / "published.csv")
+    printed = tables.made("<!-- table one: published P@1 -->\n<!-- end of table -->").splitlines()
+    assert printed[1:5] == [
+        "| method | score | seeds | published | P@1 |",
+        "|---|---|---|---|---|",
+        "| `unidec` | fused | 2 | 3.0 | **50.5** |",
+        "| `bm25` |  | 1 |  | 40.0 |",
+    ]
     assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
 
 

@@ -46,9 +46,7 @@ class Encoder(nn.Module):
             BadInput: the encoder has no rows of words that could start from them.
         """
         problem = f"expected none for this encoder, which has no table of words, found {path}"
-        raise BadInput(
-            "static_vectors", problem, remedy="leave them out, or choose bag, convolution or lstm"
-        )
+        raise BadInput("static_vectors", problem, remedy="leave them out, or choose bag, convolution or lstm")
 
     def save(self, folder: Path) -> None:
         """Write everything that encoding needs into an existing folder."""
