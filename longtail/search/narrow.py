@@ -12,7 +12,7 @@ from longtail.data.sparse import CSR
 from longtail.search.exact import Exact
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
-KEPT = 0.98  # of the mean square of scores
+KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
 _LOOKED = 20  # labels that are ranked again, at least
 _BLOCK, _ROWS = 64, 2**17  # queries, and labels, that are worked on at a time
 _LEAST = 1e-9  # of a direction that no query has
@@ -32,7 +32,7 @@ class Narrowing(NamedTuple):
     labels: FloatArray
 
 
-def narrowing(queries: FloatArray, table: FloatArray, kept: float = KEPT) -> Narrowing:
+def narrowing(queries: FloatArray, table: FloatArray, kept: float) -> Narrowing:
     """The narrowing to the fewest numbers, K, that keeps most of the scores of some queries.
 
     Of all maps to K numbers it has the least mean square of <q, w> - <q', w'> over queries and labels (Eckart and

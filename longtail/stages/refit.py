@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from longtail.data.split import Split
+from longtail.data.texts import Texts
 from longtail.files import remove_folder
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Model, open_model
@@ -18,11 +19,12 @@ from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
 from longtail.model.side_by_side import side_by_side
 from longtail.search.fusion import Fusion
-from longtail.search.narrow import narrowing
+from longtail.search.narrow import KEPT, narrowing
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
 _ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
+_TRIED, _FIRST, _SAME = 500, 5, 0.999  # documents that say whether it does: how much of their first labels it finds
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
@@ -56,9 +58,9 @@ class Learned(NamedTuple):
 def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -> Bundle:
     """The model that was trained without held-out documents and the one that was trained on all, ranking together.
 
-    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers as
-    will do (`longtail.search.narrow`), so that to ask both costs what one costs; of other encoders, the model that was
-    trained on all stays. Either ranks by what the first has learned.
+    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers
+    (`longtail.search.narrow`) as find 99.9 % of the first five labels of some documents, so that to ask both costs what
+    one costs; of other encoders, the model that was trained on all stays. Either ranks by what the first has learned.
 
     Args:
         before: the first model.
@@ -69,10 +71,31 @@ def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -
     both = side_by_side(before, again)
     if both is None:
         return learned.given_to(again, train)
-    model, some = learned.given_to(both, train), np.arange(len(train))[:: len(train) // _ASKED + 1]
-    asked = model.encode(train.documents.take(some))
+    return narrowed(learned.given_to(both, train), train.documents)
+
+
+def narrowed(model: Bundle, documents: Texts) -> Bundle:
+    """A model that looks for labels by as few numbers as find what it ranks first; by all, where fewer do not.
+
+    How much of the mean square of scores they must hold depends on the set: where all labels have much in common, as on
+    sets with many labels a document, that is most of it, and says nothing of which one is ahead.
+
+    Args:
+        model: has a fusion.
+        documents: texts as it will be asked about; some of them say what is found.
+    """
+    some = np.arange(len(documents))[:: len(documents) // _ASKED + 1]
+    asked = model.encode(documents.take(some))
     rows = np.arange(len(model.labels))[:: len(model.labels) // _ASKED + 1]
-    return model.narrowed(narrowing(model.queries(asked, "fused"), model.table("fused", rows)))
+    queries, table = model.queries(asked, "fused"), model.table("fused", rows)
+    tried = asked[:: len(asked) // _TRIED + 1]
+    first = model.search(tried, _FIRST, kind="fused").ids
+    for kept in KEPT:
+        less = model.narrowed(narrowing(queries, table, kept))
+        found = less.search(tried, _FIRST, kind="fused").ids
+        if (first[:, :, None] == found[:, None]).any(2).mean() >= _SAME:
+            return less
+    return model
 
 
 def keep_before_refit(run: Run, model: Model) -> None:

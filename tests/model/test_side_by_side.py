@@ -11,6 +11,8 @@ import pytest
 from longtail import load, recipes
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.model.side_by_side import side_by_side
+from longtail.search.narrow import KEPT, narrowing
+from longtail.stages.refit import narrowed
 from longtail.testing.planted import planted
 
 SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
@@ -57,6 +59,21 @@ def test_scores_are_nearly_the_mean_of_both(two, data):
         found = scores(both, kind)
         assert np.corrcoef(found.ravel(), mean.ravel())[0, 1] > 0.97
         assert np.corrcoef(found.ravel(), scores(two[0], kind).ravel())[0, 1] < 0.97
+
+
+def test_labels_are_looked_for_by_what_finds_them_also_where_they_have_much_in_common(two, data):
+    """A direction that all texts and all labels share holds most of every score, and tells no label from another."""
+    model, texts = two[1], data.train.documents
+    shared = model.encode(texts)[:, model.key_columns].mean(0)
+    w = model.vectors["classifier"].copy()
+    w[:, : len(shared)] += 30 * shared / np.linalg.norm(shared)
+    alike = replace(model, vectors={**model.vectors, "classifier": w})
+    x = alike.encode(texts)
+    first, found = (one.search(x, 5, kind="fused").ids for one in (alike, narrowed(alike, texts)))
+    assert (first[:, :, None] == found[:, None]).any(2).mean() > 0.998
+    least = alike.narrowed(narrowing(alike.queries(x, "fused"), alike.table("fused"), KEPT[0]))
+    missed = least.search(x, 5, kind="fused").ids
+    assert (first[:, :, None] == missed[:, None]).any(2).mean() < 0.98
 
 
 def test_what_is_no_bag_of_its_own_is_left(two):
