@@ -32,7 +32,7 @@ class CrossEncoder(nn.Module):
     Args:
         name: a transformer, as in `longtail.text.huggingface.model_folder`: one with a head of one output, or any other
             one, which gets a new head.
-        max_length: tokens of a pair; None takes what the tokeniser says, and at most 512.
+        max_length: tokens of a pair; None takes what the tokeniser says, and at most 64.
         seed: draws a new head.
 
     Attributes:

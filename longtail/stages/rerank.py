@@ -74,7 +74,9 @@ class RerankOptions(PaceOptions):
     )
     negatives: int = option(7, "wrong candidates that a document meets in a step, beside a true label", within=COUNT)
     batch: int = option(16, "documents of a batch", within=COUNT)
-    max_length: int = option(64, "tokens of a document and a label together", within=COUNT)
+    max_length: int | None = option(
+        None, "tokens of a document and a label together; 64 at most if left out", within=COUNT
+    )
     learning_rate: float | None = option(1e-4, "of the cross-encoder", within=POSITIVE)
     warmup: float = 0.1
     validation: float = option(
@@ -238,7 +240,7 @@ def drawn(targets: Tensor, mask: Tensor, negatives: int) -> Tensor:
 def _held(encoder: CrossEncoder, documents: Ragged, labels: Ragged, o: RerankOptions) -> int:
     """The bytes that a step holds of its pairs, if these are as long as the mean document and label together."""
     config = encoder.backbone.config
-    length = min(o.max_length, 4 + sum(len(table.ids) / max(1, len(table)) for table in (documents, labels)))
+    length = min(encoder.tokenizer.max_length, 4 + sum(len(table.ids) / max(1, len(table)) for table in (documents, labels)))
     lengths = torch.full((o.batch * (1 + o.negatives),), float(length))
     return layer_bytes(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, lengths)
 

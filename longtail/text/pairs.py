@@ -19,6 +19,7 @@ from longtail.text.tokens import PaddedTokens
 from longtail.topk import IntArray
 
 _BLOCK = 16_384  # texts that are worked on at a time
+_LENGTH = 64  # of a pair, if nothing else is asked for: of titles, few are cut
 _PROBE = "a", "a"  # a pair, of which the special tokens around two texts are read
 
 
@@ -56,7 +57,7 @@ class PairTokenizer:
 
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
-        max_length: tokens of a pair, special tokens included; None takes what the tokeniser says, and at most 512.
+        max_length: tokens of a pair, special tokens included; None takes what the tokeniser says, and at most 64.
 
     Attributes:
         max_length: as above, settled.
@@ -79,7 +80,7 @@ class PairTokenizer:
         self._rules.no_truncation()
         self._around, self._types = self._specials(folder)
         special, limit = sum(map(len, self._around)), int(min(self._pretrained.model_max_length, 2**20))
-        self.max_length = min(512, limit) if max_length is None else max_length
+        self.max_length = min(_LENGTH, limit) if max_length is None else max_length
         if not special + 2 <= self.max_length <= limit:
             problem = f"expected a length in {special + 2} to {limit} tokens, found {self.max_length}"
             raise BadInput("max_length", problem, remedy="change it")
