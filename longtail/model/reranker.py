@@ -178,8 +178,9 @@ class Reranker(Model):
             self.encoder.save(path / "cross_encoder")
             save_model_arrays(path / WEIGHTS, {"weights": self.weights})
             save_calibrations(path, self.calibrations)
-            card = {"format": FORMAT, "depth": self.depth, "length": self.encoder.tokenizer.max_length}
-            write_card(path / CARD, card)
+            said = {"recipe": self.recipe, "labels": len(self.labels), "kinds": list(self.kinds)}
+            read = {"depth": self.depth, "length": self.encoder.tokenizer.max_length}
+            write_card(path / CARD, {"format": FORMAT, **said, **read})
 
     @classmethod
     def load(cls, folder: Path, *, device: torch.device, first_stage: Callable[[Path], Model]) -> Reranker:

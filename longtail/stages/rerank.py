@@ -240,7 +240,9 @@ def drawn(targets: Tensor, mask: Tensor, negatives: int) -> Tensor:
 def _held(encoder: CrossEncoder, documents: Ragged, labels: Ragged, o: RerankOptions) -> int:
     """The bytes that a step holds of its pairs, if these are as long as the mean document and label together."""
     config = encoder.backbone.config
-    length = min(encoder.tokenizer.max_length, 4 + sum(len(table.ids) / max(1, len(table)) for table in (documents, labels)))
+    length = min(
+        encoder.tokenizer.max_length, 4 + sum(len(table.ids) / max(1, len(table)) for table in (documents, labels))
+    )
     lengths = torch.full((o.batch * (1 + o.negatives),), float(length))
     return layer_bytes(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, lengths)
 

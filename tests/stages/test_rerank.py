@@ -22,11 +22,15 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
+from longtail.files import remove_folder
 from longtail.model import Model, Reranker, load
+from longtail.model.catalogue import Correction
 from longtail.model.explanation import explain
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.model.remembering import remember
+from longtail.modules.cross_encoder import CrossEncoder
 from longtail.recipes import ngame, parabel, unidec
+from longtail.report.run_summary import RunSummary
 from longtail.serve.app import application
 from longtail.serve.service import Settings
 from longtail.stages.held_out import hold_out
@@ -349,3 +353,59 @@ def test_runs_that_cannot_be_weighed_are_refused(
     for make, problem in made:
         with pytest.raises(BadInput, match=problem):
             make()
+
+
+def test_weights_that_leave_the_order_leave_everything_as_it_is(run_with_memory: Path, tiny_bert: Path) -> None:
+    """Through a memory, labels that come and go, and corrections; for fewer labels than candidates, and for more."""
+    plain = LabelSet(run_with_memory, device="cpu")
+    texts = [*list(plain.model.labels.fields["title"])[:8], "of nothing", ""]
+    model = load(run_with_memory, device="cpu", changes=False)
+    over = Reranker(model, CrossEncoder(tiny_bert).eval(), np.outer([1.0, 0, 0], [1.0, 0, 0]), 7, model.calibrations)
+    remove_folder(run_with_memory / "model")
+    over.save(run_with_memory / "model")
+    labels = LabelSet(run_with_memory, device="cpu")
+
+    def same() -> None:
+        for one in (plain, labels):
+            one.refresh()
+        for k in (1, 5, 7, 30):
+            first, second = (one.model.predict(texts, k) for one in (plain, labels))
+            assert [[label.uid for label in row] for row in first] == [[label.uid for label in row] for row in second]
+            np.testing.assert_allclose(first.scores, second.scores, rtol=1e-5, atol=1e-5)
+
+    assert labels.model.kinds[-2:] == ("memory", "reranked")
+    same()
+    uids = list(labels.model.labels.uids)
+    labels.add([NewLabel("new", "of nothing", [{"title": "nothing at all"}]), NewLabel(uids[3], texts[4])])
+    labels.remove([uids[0]])
+    same()
+    labels.correct(
+        [
+            Correction({"title": texts[1]}, uids[5], is_right=True),
+            Correction({"title": texts[2]}, uids[2], is_right=False),
+        ]
+    )
+    same()
+    for one in (plain, labels):
+        one.close()
+    said = RunSummary.of(run_with_memory)
+    assert said.remembers
+    assert (said.kinds[-1], said.labels) == ("reranked", 120)
+
+
+def test_an_index_finds_the_candidates(data: Dataset, reranked: Path, tmp_path: Path) -> None:
+    assert data.test is not None
+    load(reranked, device="cpu").save(tmp_path / "run" / "model")
+    texts = list(data.test.documents.fields["title"])
+    labels = LabelSet(tmp_path / "run", device="cpu")
+    labels.index(method="float16")
+    labels.close()
+    assert (tmp_path / "run" / "model" / "index" / "reranked").is_dir()
+    found, exact = (load(tmp_path / "run", device="cpu", exact=exact).predict(texts, 1) for exact in (False, True))
+    assert np.mean(found.ids == exact.ids) > 0.95
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+def test_steps_may_be_taken_in_shards(data: Dataset, base: Path, bert: Path, shards: int) -> None:
+    given: dict[str, Any] = {"encoder": str(bert), "epochs": 12, "device": "cpu", **CROSS}
+    assert first(longtail.rerank(base, data, shards=shards, **given), data) > 0.85
