@@ -53,6 +53,7 @@ from longtail.train.run import Run
 
 _STAGE = "cross-encoder"
 _AS_FOUND = np.outer([1.0, 0, 0], [1.0, 0, 0])  # weights that leave the order as it is
+_RATE = 1e-4
 _BLOCK = 8_192  # documents whose labels are looked for at a time
 _MEASURED = 256  # pairs that a plan measures with
 
@@ -77,7 +78,7 @@ class RerankOptions(PaceOptions):
     max_length: int | None = option(
         None, "tokens of a document and a label together; 64 at most if left out", within=COUNT
     )
-    learning_rate: float | None = option(1e-4, "of the cross-encoder", within=POSITIVE)
+    learning_rate: float | None = option(None, f"of the cross-encoder; {_RATE:g} if left out", within=POSITIVE)
     warmup: float = 0.1
     validation: float = option(
         0.05, "share of the training documents that the run held out, on which it is weighed", within=BELOW_ONE
@@ -152,8 +153,7 @@ def _train(run: Run, encoder: CrossEncoder, model: Model, rest: Dataset, o: Rera
     pool = Pool(split.targets, None, 0, mined, own=True)
     sampler = Shuffled(len(split), o.batch, seed=o.seed)
     batches = Loader(split, sampler, pool, partial(tokenizer.batch, documents), None, o.seed)
-    assert o.learning_rate is not None
-    optimizer = adamw((encoder, o.learning_rate))
+    optimizer = adamw((encoder, o.learning_rate or _RATE))
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.places is not None
