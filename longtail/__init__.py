@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from longtail.model.evaluation import evaluate
     from longtail.model.predictions import Predictions
     from longtail.recipes.distil import distil
+    from longtail.recipes.rerank import rerank
     from longtail.topk import Prediction
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "evaluate",
     "load",
     "recipes",
+    "rerank",
 ]
 
 _HOMES = {
@@ -45,6 +47,7 @@ _HOMES = {
     "distil": "longtail.recipes.distil",
     "evaluate": "longtail.model.evaluation",
     "load": "longtail.model",
+    "rerank": "longtail.recipes.rerank",
 }
 
 

@@ -28,6 +28,7 @@ from longtail.options import Option, options_of, parsed, unknown
 from longtail.recipes import DEFAULT, RECIPES
 from longtail.recipes.distil import student
 from longtail.stages.recipe import options_class
+from longtail.stages.rerank import rerank
 from longtail.train.log import LOG, WITHIN, Log
 from longtail.train.plan import Planned
 from longtail.train.progress import DATA, settings_of
@@ -56,11 +57,12 @@ train_app = typer.Typer(
     subcommand_metavar="[RECIPE] DATA [OPTIONS]",
     context_settings={"ignore_unknown_options": True},  # they are the recipe's
 )
+_RESUMED = {**RECIPES, "rerank": rerank}
 _OFTEN = ("encoder", "fields", "epochs", "budget", "prefer", "seed", "device")  # given more often than others
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
-_Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
-_Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
-_Cache = Annotated[
+Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
+Cache = Annotated[
     Path | None,
     typer.Option(
         envvar="LONGTAIL_CACHE",
@@ -68,19 +70,20 @@ _Cache = Annotated[
     ),
 ]
 
-_Track = Annotated[
+Track = Annotated[
     str | None,
     typer.Option(help=f"Tell of each epoch, too: {', '.join(TRACKERS)}, or several with commas.", metavar="TEXT,..."),
 ]
 
 
-def _train(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
+def train_in(recipe: str, dataset: Dataset, run: Run, given: Mapping[str, Any], track: Sequence[str]) -> None:
+    """Train a recipe, or go on with it, and say where the model is."""
     if run.ranks.first:
         acts.append(partial(_kept, run))  # said also of an error
     tracking = None if run.folder is None or not run.ranks.first else Tracking(run.folder, track, run.log.say)
     run.log.listener, model = tracking, None
     try:
-        model = RECIPES[recipe](dataset, out=run, **given)
+        model = _RESUMED[recipe](dataset, out=run, **given)
     except Planned:
         return
     finally:
@@ -139,7 +142,7 @@ def _command(name: str) -> Callable[..., None]:
         parsed(options_class(recipe), name, given)  # before anything is written
         kept = None if dry_run else out
         dataset = run.ranks.in_turn(lambda: dataset_of(data, kept, TableOptions(text, labels, separator, test, keep)))
-        _train(name, dataset, run, given, tracked)
+        train_in(name, dataset, run, given, tracked)
 
     parameters: dict[str, tuple[Any, Any]] = {
         "data": (
@@ -153,10 +156,10 @@ def _command(name: str) -> Callable[..., None]:
         "separator": (Separator, None),
         "test": (Test, None),
         "keep": (Keep, ""),
-        "checkpoint_every": (_Seconds, 120.0),
-        "cache": (_Cache, None),
-        "threads": (_Threads, None),
-        "track": (_Track, None),
+        "checkpoint_every": (Seconds, 120.0),
+        "cache": (Cache, None),
+        "threads": (Threads, None),
+        "track": (Track, None),
     }
     known = options_of(options_class(recipe))
     order = sorted(known, key=lambda key: _OFTEN.index(key) if key in _OFTEN else len(_OFTEN))
@@ -206,23 +209,23 @@ for _name in RECIPES:
 
 def resume(
     run: RunFolder,
-    checkpoint_every: _Seconds = 120.0,
-    cache: _Cache = None,
-    threads: _Threads = None,
-    track: _Track = None,
+    checkpoint_every: Seconds = 120.0,
+    cache: Cache = None,
+    threads: Threads = None,
+    track: Track = None,
 ) -> None:
     """Go on with a run that was stopped, from its last checkpoint.
 
     Trackers that it was begun with are told again; --track adds others.
     """
     settings, tracked = settings_of(run), tuple(dict.fromkeys((*trackers_of(run), *trackers_named(track))))
-    if settings["recipe"] not in RECIPES:
+    if settings["recipe"] not in _RESUMED:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
     log = Log(run / LOG, Console())
     going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
     dataset = Dataset.read(data_of(run, settings, None))
-    _train(settings["recipe"], dataset, going_on, settings["arguments"], tracked)
+    train_in(settings["recipe"], dataset, going_on, settings["arguments"], tracked)
 
 
 def distil(
@@ -236,10 +239,10 @@ def distil(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The data set folder; the teacher's if left out.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
-    checkpoint_every: _Seconds = 120.0,
-    cache: _Cache = None,
-    threads: _Threads = None,
-    track: _Track = None,
+    checkpoint_every: Seconds = 120.0,
+    cache: Cache = None,
+    threads: Threads = None,
+    track: Track = None,
 ) -> None:
     """Train a cheap student of any trained run, which learns its scores beside the true pairs.
 
@@ -253,4 +256,4 @@ def distil(
         given["augment"] = f"unlabelled:texts={texts.resolve()}"
     log = Log(None if dry_run else out / LOG, Console())
     run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-    _train(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, given, trackers_named(track))
+    train_in(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, given, trackers_named(track))

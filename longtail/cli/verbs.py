@@ -53,6 +53,11 @@ VERBS = {  # in the order of --help
         "Train a cheap student of any trained run, which learns its scores beside the true pairs.",
         "Train",
     ),
+    "rerank": _Verb(
+        "rerank.rerank",
+        "Rank the first labels of any trained run anew, by a cross-encoder that reads text and label together.",
+        "Train",
+    ),
     "plan": _Verb(
         "plan.plan_app",
         "Reckon memory, traffic, time and price of a run from its sizes, without data or training.",

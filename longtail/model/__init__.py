@@ -5,10 +5,12 @@ from pathlib import Path
 from longtail.devices import choose_device
 from longtail.model.base import Model
 from longtail.model.bundle import Bundle
-from longtail.model.ensemble import Ensemble, open_model
+from longtail.model.ensemble import Ensemble
 from longtail.model.label_set import LabelSet
+from longtail.model.opening import open_model
+from longtail.model.reranker import Reranker
 
-__all__ = ["Bundle", "Ensemble", "LabelSet", "Model", "load", "open_model"]
+__all__ = ["Bundle", "Ensemble", "LabelSet", "Model", "Reranker", "load", "open_model"]
 
 
 def load(run: str | Path, *, device: str = "auto", changes: bool = True, exact: bool = False) -> Model:

@@ -172,6 +172,10 @@ class Model(ABC):
         assert self.fusion is not None
         return self.fusion.frequency[rows]
 
+    def described(self, rows: IntArray) -> tuple[Texts, IntArray]:
+        """The texts of the labels in some rows, and their training points."""
+        return self.labels.take(rows), self.frequency(rows)
+
     def probabilities(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> FloatArray:
         """How probable ranked labels are, (n, K) float32 in [0, 1]; 0 where there is none.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,6 @@ from longtail.files import new_folder
 from longtail.model.base import Model
 from longtail.model.bundle import Bundle
 from longtail.model.calibration import Calibration
-from longtail.model.linear import TREES, Linear
 from longtail.model.per_label import PerLabel
 from longtail.model.remembering import fused_scorers, memory_of
 from longtail.model.saved import CARD, FORMAT, load_calibrations, read_card, save_calibrations
@@ -82,7 +81,8 @@ class Ensemble(Model):
         """A scorer of a member, as it reads a text's vector here."""
         own = self._own[member]
         memory = scorer.memory and replace(scorer.memory, columns=own[scorer.memory.columns])
-        return replace(scorer, name=name, columns=own[scorer.columns], memory=memory)
+        reranking = scorer.reranking and replace(scorer.reranking, columns=own[scorer.reranking.columns])
+        return replace(scorer, name=name, columns=own[scorer.columns], memory=memory, reranking=reranking)
 
     @property
     def _own(self) -> dict[str, IntArray]:
@@ -177,40 +177,26 @@ class Ensemble(Model):
             write_card(path / CARD, {"format": FORMAT})
 
     @classmethod
-    def load(cls, folder: Path, *, device: torch.device) -> Ensemble:
+    def load(cls, folder: Path, *, device: torch.device, member: Callable[[Path], Model]) -> Ensemble:
         """Open a saved ensemble.
 
         Args:
             folder: what `save` wrote.
             device: where it is to run.
+            member: opens one of the two.
 
         Raises:
             BadInput: the folder is no model, or its parts are not those that were saved.
         """
         read_card(folder)
-        arrays = map_arrays(_fusion_of(folder))
+        arrays = map_arrays(fusion_of(folder))
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if arrays else None
-        first, second = (open_model(folder / name, device=device) for name in ("first", "second"))
+        first, second = (member(folder / name) for name in ("first", "second"))
         memory = Memory.in_folder(folder, len(first.labels), device)
         return cls(first, second, fusion, memory, load_calibrations(folder))
 
 
-def open_model(folder: Path, *, device: torch.device) -> Model:
-    """Open a saved model of whatever kind.
-
-    Args:
-        folder: what its ``save`` wrote.
-        device: where it is to run.
-
-    Raises:
-        BadInput: the folder is no model, or its parts are not those that were saved.
-    """
-    if (folder / TREES).is_file():
-        return Linear.load(folder)
-    return (Ensemble if _fusion_of(folder).is_file() else Bundle).load(folder, device=device)
-
-
-def _fusion_of(folder: Path) -> Path:
+def fusion_of(folder: Path) -> Path:
     """The file that a folder of an ensemble has, and that of another model has not."""
     earlier = folder / _EARLIER
     return earlier if earlier.is_file() else folder / _FUSION

@@ -20,8 +20,8 @@ from longtail.locks import alone
 from longtail.model.base import Model
 from longtail.model.catalogue import Catalogue, Change, Correction, Example, State
 from longtail.model.corrections import checked
-from longtail.model.ensemble import open_model
 from longtail.model.integrity import NAME, must_be_there
+from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
 from longtail.model.remembering import titles_of
 from longtail.model.segments import Segment

@@ -11,6 +11,7 @@ import torch
 
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
+from longtail.model.reranking import Reranking
 from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
@@ -40,6 +41,7 @@ class Scorer:
         rows: reads rows of its (L, W) table, if the score is an inner product of the columns and a label's row; such
             scores can be mixed by a fusion, and searched by an approximate index. None if it is another score.
         memory: what is added to the inner product of the labels that it ranks first, if there is something.
+        reranking: what ranks the first labels anew, if there is something.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Scorer:
     index: Index
     rows: Rows | None = None
     memory: Remembering | None = None
+    reranking: Reranking | None = None
 
     def table(self, ids: IntArray | slice = ALL) -> FloatArray:
         """Its (L, W) table, or some rows of it.
@@ -70,10 +73,20 @@ class Scorer:
             BadInput: the score is no inner product.
         """
         some = inner_product(self.name, self.columns, lambda ids: self.table(rows[ids]), device)
-        return replace(some, memory=self.memory and self.memory.among(rows))
+        return replace(
+            some,
+            memory=self.memory and self.memory.among(rows),
+            reranking=self.reranking and self.reranking.among(rows),
+        )
 
     def search(self, vectors: Encoded, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of n encoded texts, without those of the (n, L) pairs to exclude."""
+        if self.reranking is None:
+            return self.found(vectors, k, exclude)
+        return self.reranking(vectors, self.found(vectors, max(k, self.reranking.depth), exclude), k)
+
+    def found(self, vectors: Encoded, k: int, exclude: CSR | None = None) -> TopK:
+        """What `search` gives before any label is ranked anew."""
         queries = self.queries(vectors)
         if self.memory is None:
             return self.index.search(queries, k, exclude=exclude)

@@ -13,6 +13,7 @@ from longtail.data.filters import Same
 from longtail.data.sparse import CSR, holds
 from longtail.data.texts import Texts
 from longtail.model.base import Model
+from longtail.model.per_label import without_strays
 from longtail.search.base import Index
 from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
 
@@ -119,6 +120,14 @@ class Segment:
     def shown(self) -> Model:
         """The model over the labels that are not hidden."""
         return self.model.take(self.places_shown()) if len(self.hidden) else self.model
+
+    def by_itself(self) -> Model:
+        """The same without documents that have none of these labels: the examples of an added label go with it."""
+        if not len(self.hidden):
+            return self.model
+        model = self.shown()
+        rows = {name: without_strays(known) for name, known in model.per_label().items()}
+        return model.over(model.labels, rows, model.ids)
 
     def labels(self) -> Texts:
         """The labels that are not hidden."""

@@ -21,7 +21,7 @@ from longtail.model.base import Model
 from longtail.model.calibration import Calibration
 from longtail.model.catalogue import Change
 from longtail.model.corrections import NONE, Corrections
-from longtail.model.per_label import PerLabel, together, without_strays
+from longtail.model.per_label import PerLabel, together
 from longtail.model.scorers import Encoded, Scorer
 from longtail.model.segments import Excluded, Segment
 from longtail.modules.encoders.base import Encoder
@@ -94,7 +94,8 @@ class Snapshot(Model):
         if memory is not None:
             corrected = self.corrections.remembered(self, memory.parts[0].memory, self.find)
             memory = replace(memory, parts=[*self._parts(scorer.name), *corrected], labels=len(self))
-        return replace(scorer, index=joined, rows=scorer.rows and joined.rows, memory=memory)
+        reranking = scorer.reranking and replace(scorer.reranking, described=self.described)
+        return replace(scorer, index=joined, rows=scorer.rows and joined.rows, memory=memory, reranking=reranking)
 
     def _parts(self, kind: str) -> Iterator[Part]:
         """What each segment remembers, with the rows of its labels here."""
@@ -161,7 +162,7 @@ class Snapshot(Model):
     def folded(self) -> Model:
         """One model of all labels that are there, made at the first use."""
         first, *added = self.segments
-        return reduce(Model.followed_by, [first.shown(), *map(_added, added)])
+        return reduce(Model.followed_by, [first.shown(), *(one.by_itself() for one in added)])
 
     @property
     def counts(self) -> dict[str, int]:
@@ -226,6 +227,13 @@ class Snapshot(Model):
             found[here] = segment.model.frequency(segment.places(rows[here] - self._starts[i]))
         return found
 
+    def described(self, rows: IntArray) -> tuple[Texts, IntArray]:
+        """The texts of the labels in some rows, and their training points."""
+        of, starts = np.searchsorted(self._starts, rows, "right") - 1, self._starts
+        places = (segment.places(rows[of == i] - starts[i]) for i, segment in enumerate(self.segments))
+        found = [segment.model.labels.take(some) for segment, some in zip(self.segments, places, strict=True)]
+        return reduce(Texts.followed_by, found).take(_back(of)), self.frequency(rows)
+
     def save(self, folder: Path) -> None:
         """Write one model of all labels into a new folder, which appears whole or not at all."""
         self.folded.save(folder)
@@ -269,7 +277,7 @@ class Snapshot(Model):
     def _part(self, i: int, rows: IntArray) -> Model:
         """The model over the labels in some rows of a segment."""
         segment = self.segments[i]
-        return _added(segment).take(rows) if i else segment.model.take(segment.places(rows))
+        return segment.by_itself().take(rows) if i else segment.model.take(segment.places(rows))
 
     def changed(self, number: int, changes: Sequence[Change]) -> Snapshot:
         """The snapshot after some changes of labels, the last of which has this number."""
@@ -279,22 +287,13 @@ class Snapshot(Model):
         if added := [change for change in changes if change.text is not None]:
             segments.append(Segment.of(_model_of(self.base, added)))
         while len(segments) > 2 and RATIO * len(segments[-1]) >= len(segments[-2]):
-            last = _added(segments.pop())
-            segments[-1] = Segment.of(_added(segments[-1]).followed_by(last))
+            last = segments.pop().by_itself()
+            segments[-1] = Segment.of(segments[-1].by_itself().followed_by(last))
         return Snapshot(segments, number, self.corrections)
 
     def corrected(self, corrections: Corrections) -> Snapshot:
         """The snapshot with other corrections."""
         return Snapshot(self.segments, self.number, corrections)
-
-
-def _added(segment: Segment) -> Model:
-    """The model over the labels of a segment that are not hidden. The examples of an added label go with it."""
-    if not len(segment.hidden):
-        return segment.model
-    model = segment.shown()
-    rows = {name: without_strays(known) for name, known in model.per_label().items()}
-    return model.over(model.labels, rows, model.ids)
 
 
 def _starts(segments: Sequence[Segment]) -> IntArray:

@@ -10,6 +10,10 @@ from typing import Any
 
 from longtail.options import as_json
 from longtail.recipes import RECIPES
+from longtail.recipes.rerank import RUNS
+from longtail.stages.rerank import rerank
+
+_OF_RUN = ("first_stage", *RUNS)  # arguments of a reranking that come from the run it is of
 
 
 def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[str]:
@@ -23,7 +27,12 @@ def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[st
     recipe, arguments = settings["recipe"], settings["arguments"]
     if recipe in RECIPES:
         return train_command(recipe, given_arguments(recipe, arguments), arguments["seed"], data, folder)
-    return [recipe, arguments["first"], arguments["second"], "--out", str(folder), "--data", str(data)]  # an ensemble
+    ends = ["--out", str(folder), "--data", str(data)]
+    if recipe == "rerank":
+        defaults = defaults_of(rerank)
+        given = {name: value for name, value in arguments.items() if value != defaults[name] and name not in _OF_RUN}
+        return [recipe, arguments["first_stage"], *flags_of(given), *ends]
+    return [recipe, arguments["first"], arguments["second"], *ends]  # an ensemble
 
 
 def train_command(recipe: str, given: Mapping[str, Any], seed: int, data: Path, folder: Path) -> list[str]:

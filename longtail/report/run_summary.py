@@ -85,7 +85,7 @@ class RunSummary:
             versions=settings.get("versions", {}),
             kinds=said.get("kinds", []),
             labels=said.get("labels", 0),
-            remembers=(folder / "model" / "memory.safetensors").exists(),
+            remembers=any((folder / "model").rglob("memory.safetensors")),  # its own, or of a first stage
             evaluation=_read(folder / EVALUATION) if (folder / EVALUATION).exists() else {},
             bytes=sum(path.stat().st_size for path in files),
             changed=max(

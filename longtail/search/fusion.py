@@ -114,11 +114,11 @@ class Fusion:
 
 
 class Trial(NamedTuple):
-    """What held-out documents say of a memory, in two-fold cross-validation.
+    """What held-out documents say of one more scorer, a memory or a cross-encoder, in two-fold cross-validation.
 
     Attributes:
-        weights: (S + 2, 3) float64, of the S scorers, the memory and the constant; None where it is not to be kept.
-        gain: what counts (as for `learn_fusion`), without the memory and with it.
+        weights: (S + 2, 3) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
+        gain: what counts (as for `learn_fusion`), without it and with it.
         tail: hits at the first place, with labels of the tail worth more, without and with; None where labels are worth
             more or less anyway.
     """
@@ -156,15 +156,15 @@ def learn_fusion(candidates: Candidates, frequency: IntArray, worth: Float64Arra
     return _fit(candidates, frequency, best) if learned >= max(alone) else parts[int(np.argmax(alone))]
 
 
-def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Trial | None:
-    """Learn what a memory is worth beside the other scorers; None where there is nothing to learn from.
+def learn_one_more(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None) -> Trial | None:
+    """Learn what one more scorer is worth beside the others; None where there is nothing to learn from.
 
-    The memory is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points
-    over the fusion without it. Where that is precision, hits at the first place with labels of the tail worth more may
-    lose 0.5 at most.
+    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points over the
+    fusion without it; where that is of one scorer, also over this as it is. Where what counts is precision, hits at the
+    first place with labels of the tail worth more may lose 0.5 at most.
 
     Args:
-        candidates: of held-out documents; the last scorer is the memory.
+        candidates: of held-out documents; the last scorer is the one more: a memory, or a cross-encoder.
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
     """
@@ -173,6 +173,8 @@ def learn_memory(candidates: Candidates, frequency: IntArray, worth: Float64Arra
         return None
     without = replace(candidates, scores=candidates.scores[:-1])
     (before, plain), (after, best) = (_best(one, frequency, worth) for one in (without, candidates))
+    if len(without.scores) == 1:
+        before = max(before, _gain(without.scores[0], candidates, worth))
     kept, tail = after >= before + 0.001, None
     if worth is None:
         both = (without, plain), (candidates, best)

@@ -20,7 +20,7 @@ from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import key_width, remember, remembering
 from longtail.options import BELOW_ONE, option
-from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_memory
+from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_one_more
 from longtail.search.keys import keys_of
 from longtail.stages.recipe import SCORED, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
@@ -179,7 +179,7 @@ def _fused(
     if o.memory:
         tried = len(validation) >= _LEAST
         remembered, trial = _remembering(fused, learning, train, worth) if tried else (fused, None)
-        _tell(run, o.prefer, len(validation), trial)
+        tell(run, "memory", o.prefer, len(validation), trial)
         if remembered.memory is not None:
             assert fused.fusion is not None
             calibrations["memory"] = learning.calibrated(remembered, "memory")
@@ -253,25 +253,33 @@ def _remembering(
     def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:
         nonlocal trial
         s = values_at(votes, np.arange(len(most)), candidates.ids)
-        trial = learn_memory(candidates.beside(s), frequency, worth)
+        trial = learn_one_more(candidates.beside(s), frequency, worth)
         weights = trial and trial.weights
         return model.fused_by(fusion, None if weights is None else replace(memory, weights=weights))
 
     return learning.until_settled(learn), trial
 
 
-def _tell(run: Run, prefer: str, documents: int, trial: Trial | None) -> None:
-    """Say whether a memory is kept, with what decided it, in percent; the log and ``run.json`` keep that, too."""
+def tell(run: Run, what: str, prefer: str, documents: int, trial: Trial | None) -> None:
+    """Say whether one more scorer is kept, with what decided it, in percent; the log and ``run.json`` keep that, too.
+
+    Args:
+        run: of the recipe.
+        what: a memory, or a cross-encoder.
+        prefer: one of `PREFERENCES`.
+        documents: that were held out.
+        trial: what they say; None where that was too little.
+    """
     noted: dict[str, Any] = {"kept": trial is not None and trial.weights is not None, "documents": documents}
-    said = "memory not tried: too little to learn from"
+    said = f"{what} not tried: too little to learn from"
     if trial is not None:
         (without, gained), tail = np.round(np.multiply(100, trial.gain), 2), trial.tail
         noted |= {"counts": PREFERENCES[prefer], "without": without, "with": gained}
-        said = f"memory {'kept' if noted['kept'] else 'dropped'}: {PREFERENCES[prefer]}, {gained} with it and {without}"
+        said = f"{what} {'kept' if noted['kept'] else 'dropped'}: {PREFERENCES[prefer]}, {gained} with it and {without}"
         said += " without"
         if tail is not None:
             noted["tail_without"], noted["tail_with"] = np.round(np.multiply(100, tail), 2)
             said += f"; first places, rare labels worth more, {noted['tail_with']} and {noted['tail_without']}"
-    run.log.note(memory=noted)
-    run.progress.tell(memory=noted)
+    run.log.note(**{what: noted})
+    run.progress.tell(**{what: noted})
     run.log.say(f"{said}; on {documents:,} held-out documents")

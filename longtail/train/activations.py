@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.tokens import PaddedTokens
@@ -26,4 +26,9 @@ def activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
     words = 0 if at_once is None else 2 * 4 * width * int(lengths.sum())  # which stay, with their gradients
     again = any(getattr(part, "gradient_checkpointing", False) for part in encoder.modules())
     whole, inputs = (1, 4 * layers * width * int(held.sum())) if again else (layers, 0)
-    return words + inputs + int(2 * whole * (held * (34 * width + 5 * heads * held)).sum())
+    return words + inputs + layer_bytes(whole, width, heads, held)
+
+
+def layer_bytes(layers: int, width: int, heads: int, lengths: Tensor) -> int:
+    """The bytes that layers of a transformer hold of sequences of (n,) tokens."""
+    return int(2 * layers * (lengths * (34 * width + 5 * heads * lengths)).sum())

@@ -10,7 +10,7 @@ from longtail.data.sparse import CSR, csr_of_lists
 from longtail.errors import BadInput
 from longtail.search import memory as module
 from longtail.search.exact import Exact
-from longtail.search.fusion import Candidates, learn_memory
+from longtail.search.fusion import Candidates, learn_one_more
 from longtail.search.keys import Keys, keys_of
 from longtail.search.memory import Memory, Part, Remembering
 from longtail.topk import FloatArray, IntArray
@@ -180,18 +180,18 @@ def candidates(n: int, informative: bool, seed: int) -> Candidates:
 
 def test_a_memory_that_knows_is_kept_and_one_that_guesses_is_not() -> None:
     frequency = np.full(5, 10)
-    trial = learn_memory(candidates(600, True, 0), frequency)
+    trial = learn_one_more(candidates(600, True, 0), frequency)
     assert trial is not None
     weights, (without, gained), _ = trial
     assert weights is not None
     assert gained > without + 0.1
     assert weights.shape == (4, 3)
     assert (weights[2] @ [1, np.log(11), 0]) > max(weights[s] @ [1, np.log(11), 0] for s in (0, 1)) > 0
-    trials = [learn_memory(candidates(600, False, seed), frequency) for seed in range(6)]
+    trials = [learn_one_more(candidates(600, False, seed), frequency) for seed in range(6)]
     assert sum(trial.weights is not None for trial in trials) <= 2
     assert all((trial.weights is not None) == (trial.gain[1] >= trial.gain[0] + 0.001) for trial in trials)
     nothing = candidates(600, True, 0)
-    assert learn_memory(Candidates(nothing.ids, nothing.scores, np.zeros_like(nothing.truth)), frequency) is None
+    assert learn_one_more(Candidates(nothing.ids, nothing.scores, np.zeros_like(nothing.truth)), frequency) is None
 
 
 @pytest.mark.parametrize(("head", "kept"), [(1, True), (5_000, False)])
@@ -207,7 +207,7 @@ def test_a_memory_that_pays_the_head_with_the_tail_is_not_kept(head: int, kept: 
     truth = np.arange(5) == true[:, None]
     known = (truth & (np.arange(5) > 1)) + 0.45 * rng.normal(size=(2, n, 5))
     scores = np.concatenate([known, (np.arange(5) == likely[:, None])[None]]).astype(np.float32)
-    trial = learn_memory(Candidates(np.tile(np.arange(5), (n, 1)), scores, truth), np.array([head, head, 1, 1, 1]))
+    trial = learn_one_more(Candidates(np.tile(np.arange(5), (n, 1)), scores, truth), np.array([head, head, 1, 1, 1]))
     assert (trial.weights is not None) == kept
     assert trial.gain[1] > trial.gain[0] + 0.001
     assert (trial.tail[1] >= trial.tail[0] - 0.005) == kept

@@ -1,0 +1,126 @@
+"""A cross-encoder: a transformer that reads a document and the text of a label together, and gives one number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from longtail.errors import BadInput
+from longtail.modules.encoders.sub_batches import cuts
+from longtail.text.huggingface import model_folder, open_pretrained, quiet, read_if_there
+from longtail.text.pairs import PairTokenizer, PairTokens
+from longtail.text.ragged import Ragged
+from longtail.topk import FloatArray
+
+_PAIRS = 1024  # whose logits are asked for at a time
+_OVERHEAD = {"cpu": 128}  # what one more sub-batch costs, in tokens, as to `TransformerEncoder`
+_OVERHEAD_ELSEWHERE = 16_384
+
+
+class CrossEncoder(nn.Module):
+    """s(x, l): the one output of a transformer with a head, which reads the tokens of x and l as one sequence.
+
+    Every layer compares each word of the document with each word of the label, which an inner product of two vectors
+    cannot: so it tells more, and costs a pass of the transformer for each pair. Sources: monoBERT (Nogueira and Cho,
+    2019, arXiv 1901.04085), section 2; sentence-transformers calls such models cross-encoders, too.
+
+    Args:
+        name: a transformer, as in `longtail.text.huggingface.model_folder`: one with a head of one output, or any other
+            one, which gets a new head.
+        max_length: tokens of a pair; None takes what the tokeniser says, and at most 64.
+        seed: draws a new head.
+
+    Attributes:
+        tokenizer: makes the tokens of a pair.
+        has_new_head: whether its head was drawn, and so has to be trained.
+
+    Raises:
+        LongtailError: there is no such model, or its head has several outputs.
+        MissingExtra: a package that it needs is not installed.
+    """
+
+    __call__: Callable[..., Tensor]
+
+    def __init__(self, name: str | Path, *, max_length: int | None = None, seed: int = 0) -> None:
+        super().__init__()
+        folder = model_folder(name)
+        _must_give_one_number(folder)
+        self.tokenizer = PairTokenizer(folder, max_length)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            self.backbone = open_pretrained("AutoModelForSequenceClassification", folder).float()
+        self.has_new_head: bool = self.backbone.has_new_head
+        self.backbone.config.pad_token_id = self.tokenizer.padding  # by which decoders find the last token
+        self.backbone.config.use_cache = False
+        rows = len(self.backbone.get_input_embeddings().weight)
+        if len(self.tokenizer) > rows:
+            problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
+            raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
+        self._types = getattr(self.backbone.config, "type_vocab_size", 0) > 1
+
+    def forward(self, pairs: PairTokens) -> Tensor:
+        """The (E,) float32 logits of E pairs; neither padding nor other pairs change one by more than rounding."""
+        lengths = pairs.mask.sum(1)
+        order = lengths.argsort(stable=True)
+        in_order = lengths[order].cpu().numpy()
+        ends = cuts(in_order, _OVERHEAD.get(pairs.ids.device.type, _OVERHEAD_ELSEWHERE))
+        parts = [
+            self._logits(pairs.rows(order[start:end], int(in_order[end - 1]))) for start, end in pairwise(ends.tolist())
+        ]
+        return torch.cat(parts)[order.argsort()]
+
+    def _logits(self, pairs: PairTokens) -> Tensor:
+        more = {"token_type_ids": pairs.types} if self._types else {}
+        with torch.autocast(pairs.ids.device.type, torch.bfloat16, enabled=pairs.ids.is_cuda):
+            found = self.backbone(input_ids=pairs.ids, attention_mask=pairs.mask.long(), **more)
+        logits: Tensor = found.logits[:, 0].float()
+        return logits
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that ``transformers.AutoModelForSequenceClassification`` opens."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with quiet():
+            self.backbone.save_pretrained(folder)
+        self.tokenizer.save(folder)
+
+    @classmethod
+    def load(cls, folder: Path, *, max_length: int) -> CrossEncoder:
+        """Read what `save` wrote, with pairs as long as they were, in eval mode."""
+        return cls(folder, max_length=max_length).eval()
+
+
+def logits_of(encoder: CrossEncoder, documents: Ragged, labels: Ragged, *, device: torch.device) -> FloatArray:
+    """The (E,) float32 logits of E pairs, without gradients.
+
+    Args:
+        encoder: left in the mode (train or eval) that it was in.
+        documents: E rows of tokens, of its tokeniser.
+        labels: E rows of tokens.
+        device: where the encoder is.
+    """
+    was_training, found = encoder.training, np.empty(len(documents), np.float32)
+    encoder.eval()
+    lengths = np.diff(documents.offsets) + np.diff(labels.offsets)
+    by_length = np.argsort(lengths, kind="stable")
+    with torch.inference_mode():
+        for start in range(0, len(found), _PAIRS):
+            some = by_length[start : start + _PAIRS]
+            pairs = encoder.tokenizer.pairs(documents.take(some), labels.take(some))
+            found[some] = encoder(pairs.to(device)).cpu().numpy()
+    encoder.train(was_training)
+    return found
+
+
+def _must_give_one_number(folder: Path) -> None:
+    """Refuse a classifier of several classes: it is no model of pairs."""
+    config = read_if_there(folder / "config.json", dict)
+    has_head = any(str(name).endswith("ForSequenceClassification") for name in config.get("architectures") or ())
+    outputs = len(config["id2label"]) if isinstance(config.get("id2label"), dict) else config.get("num_labels", 2)
+    if has_head and outputs != 1:
+        problem = f"expected a cross-encoder, which gives one number, found a classifier of {outputs} classes"
+        raise BadInput(folder, problem, remedy="choose another model")
