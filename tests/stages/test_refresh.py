@@ -8,7 +8,8 @@ from longtail.batches.samplers import Clustered
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.stages.refresh import ClusterOptions, due, mine, regroup
+from longtail.stages.refresh import ClusterOptions, mine, regroup
+from longtail.train.renewal import Moment
 from longtail.train.run import Run
 
 LABELS = np.eye(4, dtype=np.float32)
@@ -26,18 +27,19 @@ def test_mined_negatives_without_a_filter() -> None:
     assert mine(Run(), split, DOCUMENTS, LABELS, 2).tolist() == [[0, 1], [2, 1]]
 
 
-def test_regrouping_comes_from_seed_and_epoch() -> None:
+def test_regrouping_comes_from_seed_epoch_and_step() -> None:
     vectors = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
 
-    def clusters(seed: int, epoch: int) -> list[int]:
+    def clusters(seed: int, epoch: int, step: int = 0) -> list[int]:
         run, sampler = Run(), Clustered(50, 8, seed=seed)
         run.seed = seed
-        regroup(run, sampler, vectors, ClusterOptions(cluster_size=4), epoch=epoch)
+        regroup(run, sampler, vectors, ClusterOptions(cluster_size=4), Moment(epoch, step, 1))
         return sampler.state_dict()["clusters"].tolist()
 
     assert clusters(0, 1) == clusters(0, 1)
     assert clusters(0, 1) != clusters(0, 2)
     assert clusters(0, 1) != clusters(1, 1)
+    assert clusters(0, 1) != clusters(0, 1, 2)
 
 
 def test_clusters_double_from_the_epochs_that_are_named() -> None:
@@ -45,10 +47,6 @@ def test_clusters_double_from_the_epochs_that_are_named() -> None:
     sizes, options = [], ClusterOptions(cluster_size=2, cluster_doubles=(3, 5))
     for epoch in range(7):
         sampler = Clustered(48, 8, seed=0)
-        regroup(Run(), sampler, np.eye(48, dtype=np.float32), options, epoch=epoch)
+        regroup(Run(), sampler, np.eye(48, dtype=np.float32), options, Moment(epoch, 0, 1))
         sizes.append(int(np.bincount(sampler.state_dict()["clusters"].numpy()).max()))
     assert sizes == [2, 2, 2, 3, 3, 6, 6]  # halves of 48: at most 4 is 3
-
-
-def test_something_is_due_at_its_first_epoch_and_each_so_many_after_it() -> None:
-    assert [epoch for epoch in range(9) if due(epoch, 2, 3)] == [2, 5, 8]
