@@ -190,10 +190,10 @@ class Plan:
         device = every[0].device
         tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
         activations = sum(activation_bytes(module, part) for module in parts for part in tokens)
-        numbers = parameters + 2 * sum(parameter.numel() for parameter in every if parameter.requires_grad)
-        numbers += 6 * batch.targets.numel()
+        held = sum(parameter.numel() * (parameter.itemsize + 8 * parameter.requires_grad) for parameter in every)
+        held += 4 * 6 * batch.targets.numel()  # the optimiser has 8 bytes a number, whatever its type
         activations += 0 if reckoning is None else reckoning.memory
-        memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
+        memory = resident_bytes() * (device.type == "cpu") + held + activations
         remedy = "lower batch, random_negatives, width or max_length"
         remedy += ", or give texts_at_once" if activations else ""
         _refuse("memory", memory, free_bytes(device), remedy)

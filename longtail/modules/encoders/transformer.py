@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
 from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.decoders import is_causal, see_ahead
+from longtail.modules.encoders.layers import groups_by_layer
 from longtail.modules.encoders.sentence_folder import (
     POOLING,
     SentenceFolder,
@@ -32,11 +32,11 @@ from longtail.modules.encoders.sentence_folder import (
 )
 from longtail.modules.encoders.sub_batches import cuts
 from longtail.shards.shard import step_seed
-from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet
+from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.tokens import PaddedTokens, Tokens
 
 PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
-_LAYER = re.compile(r"\.(\d+)\.")  # the first number in a parameter's name
+WEIGHTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
@@ -72,7 +72,8 @@ class TransformerEncoder(Encoder):
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
-        precision: of products, one of `PRECISIONS`: what layers compute with, while weights and vectors are float32.
+        precision: of products, one of `PRECISIONS`: what layers compute with, while vectors are float32; weights that
+            are bfloat16 (`hold`) compute in bfloat16 whatever it is.
         layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
         weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
@@ -137,6 +138,10 @@ class TransformerEncoder(Encoder):
         self.width = hidden if self.projection is None else self.projection.out_features
         if joined := read_layers(folder):
             self.join(joined)
+
+    def hold(self, weights: str) -> None:
+        """Hold the transformer in numbers of another kind, a key of `WEIGHTS`; a projection stays float32."""
+        self.backbone.to(WEIGHTS[weights])
 
     @property
     def depth(self) -> int:
@@ -208,24 +213,9 @@ class TransformerEncoder(Encoder):
         self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """Groups for an optimiser: parameters of one learning rate and one weight decay, in their order.
-
-        Source: discriminative fine-tuning (Howard and Ruder, 2018), section 3.2, layer by layer.
-
-        Args:
-            rate: of the highest layer, and of what is above it.
-        """
-        layers = int(self.backbone.config.num_hidden_layers)
-        groups: dict[tuple[int, float], list[nn.Parameter]] = {}
-        for name, parameter in self.named_parameters():
-            found = _LAYER.search(name)
-            below = layers - 1 - int(found[1]) if found else layers * ("embed" in name)
-            key = below if self.layer_decay < 1 else 0, self.weight_decay * (parameter.ndim > 1)
-            groups.setdefault(key, []).append(parameter)
-        return [
-            {"params": params, "lr": rate * self.layer_decay**below, "weight_decay": decay}
-            for (below, decay), params in groups.items()
-        ]
+        """Groups for an optimiser; see `longtail.modules.encoders.layers.groups_by_layer`."""
+        decays = {"layer_decay": self.layer_decay, "weight_decay": self.weight_decay}
+        return groups_by_layer(self, self.depth, rate, **decays)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
@@ -267,7 +257,8 @@ class TransformerEncoder(Encoder):
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
-        half = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        asked = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        half = asked or words.dtype == torch.bfloat16
         with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
             found = self.backbone(
                 inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers)
@@ -285,7 +276,7 @@ class TransformerEncoder(Encoder):
 
         The former then encodes as this encoder does, if it does not join layers (of several windows, the first); the
         latter gives the hidden states. Adapters are in its weights, and by themselves in a folder ``adapter``, which
-        ``peft`` opens.
+        ``peft`` opens. Weights that are held in bfloat16 are written so.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
@@ -306,5 +297,11 @@ class TransformerEncoder(Encoder):
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> TransformerEncoder:
-        """Read what `save` wrote, or any other folder that the class takes, in eval mode."""
-        return cls(folder).to(device).eval()
+        """Read what `save` wrote, or any other folder that the class takes, in eval mode.
+
+        Weights that the folder has in bfloat16 are held so: a model then ranks as it did when it was trained.
+        """
+        encoder, said = cls(folder), read_if_there(folder / "config.json", dict)
+        if "bfloat16" in {said.get("dtype"), said.get("torch_dtype")}:  # as versions of transformers call it
+            encoder.hold("bfloat16")
+        return encoder.to(device).eval()
