@@ -117,6 +117,7 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
         BadInput: its vectors are narrower than they are to be, or its layers cannot be computed once more.
         MissingExtra: a package that it needs is not installed.
     """
+    encoder = encoder.core
     if isinstance(encoder, TransformerEncoder):
         encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
         encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
