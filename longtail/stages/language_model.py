@@ -9,12 +9,16 @@ from typing import Any
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named
+from longtail.modules.encoders.pooling import POOLING_OF_WINDOWS
 from longtail.modules.encoders.sentence_folder import POOLING
 from longtail.modules.encoders.transformer import PRECISIONS, WEIGHTS, TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
-_READS = ("windows", "stride", "pooling", "bidirectional", "document_prefix", "label_prefix")  # when it is made, alone
+_READS = (  # when it is made, alone
+    *("windows", "stride", "window_pooling", "pooling"),
+    *("bidirectional", "document_prefix", "label_prefix"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +26,17 @@ class TransformerOptions(RunOptions):
     """Transformers."""
 
     windows: int = option(
-        1, "parts of max_length tokens that a transformer reads of a text, at most, and takes the mean of", within=COUNT
+        1,
+        "parts of max_length tokens that a transformer reads of a text, at most, to one vector",
+        within=COUNT,
     )
     stride: int | None = option(
         None, "tokens from the beginning of such a part to that of the next; without overlap if left out", within=COUNT
+    )
+    window_pooling: str = option(
+        "mean",
+        "of such parts: their mean, or attention for weights that are learned, and start equal",
+        choices=POOLING_OF_WINDOWS,
     )
     pooling: str | None = option(
         None,

@@ -18,17 +18,15 @@ from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.decoders import is_causal, see_ahead
 from longtail.modules.encoders.layers import groups_by_layer
+from longtail.modules.encoders.pooling import WindowPool, Windows, pooled
 from longtail.modules.encoders.sentence_folder import (
     POOLING,
     SentenceFolder,
-    Windows,
     first_numbers,
     linear,
     read_layers,
-    read_windows,
     write_layers,
     write_sentence_folder,
-    write_windows,
 )
 from longtail.modules.encoders.sub_batches import cuts
 from longtail.shards.shard import step_seed
@@ -60,6 +58,8 @@ class TransformerEncoder(Encoder):
         max_length: tokens a text may have; None takes what the folder says.
         windows: of ``max_length`` tokens that a text is read in, at most: its pooled states are the mean over them.
             None takes what a folder that `save` wrote says, else 1.
+        window_pooling: ``mean``, or ``attention`` for a mean whose weights are learned (`WindowPool`). None takes what
+            is in such a folder, with its weights, else the mean.
         stride: tokens of the text from the beginning of a window to that of the next; None takes what is in one.
         pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
             what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
@@ -100,6 +100,7 @@ class TransformerEncoder(Encoder):
         max_length: int | None = None,
         windows: int | None = None,
         stride: int | None = None,
+        window_pooling: str | None = None,
         pooling: str | None = None,
         bidirectional: bool = False,
         document_prefix: str | None = None,
@@ -120,7 +121,9 @@ class TransformerEncoder(Encoder):
             stated if given is None else given
             for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
         ]
-        cut = read_windows(folder) if windows is None else Windows(windows, stride)
+        found = Windows.read(folder)
+        cut = found if windows is None else Windows(windows, stride)
+        cut = cut if window_pooling is None else cut._replace(pooling=window_pooling)
         self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0], windows=cut.windows, stride=cut.stride)
         self._label_prefix = prefixes[1]
         self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
@@ -136,8 +139,11 @@ class TransformerEncoder(Encoder):
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
             self.projection = linear({"linear.weight": start})
         self.width = hidden if self.projection is None else self.projection.out_features
+        self.windows = WindowPool(cut, hidden)
         if joined := read_layers(folder):
             self.join(joined)
+        if cut == found:
+            self.windows.read(folder)
 
     def hold(self, weights: str) -> None:
         """Hold the transformer in numbers of another kind, a key of `WEIGHTS`; a projection stays float32."""
@@ -159,6 +165,7 @@ class TransformerEncoder(Encoder):
             raise BadInput("widths", problem, remedy="leave it out")
         self.layers, self.projection = tuple(layers), None
         self.width = len(layers) * int(self.backbone.config.hidden_size)
+        self.windows = WindowPool(self.windows.cut, self.width)
 
     @classmethod
     def make(
@@ -215,17 +222,16 @@ class TransformerEncoder(Encoder):
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """Groups for an optimiser; see `longtail.modules.encoders.layers.groups_by_layer`."""
         decays = {"layer_decay": self.layer_decay, "weight_decay": self.weight_decay}
-        return groups_by_layer(self, self.depth, rate, **decays)
+        below = [(name, parameter) for name, parameter in self.named_parameters() if not name.startswith("windows.")]
+        mix = [] if self.windows.mix is None else [self.windows.mix.group(rate)]
+        return [*groups_by_layer(below, self.depth, rate, **decays), *mix]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
         windows, of = text.windows(self.tokenizer.max_length)
-        pooled = self._encoded(windows)  # (S, H)
-        if len(windows) > len(text):
-            sums = pooled.new_zeros(len(text), pooled.shape[1]).index_add(0, of, pooled)
-            pooled = sums / of.bincount(minlength=len(text))[:, None]  # (B, H)
-        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
+        states = self.windows(self._encoded(windows), of, len(text))  # (B, H), of (S, H)
+        vectors = states if self.projection is None else self.projection(states)  # (B, D)
         if self.widths and self.training and torch.is_grad_enabled():
             width = self.widths[step_seed() % len(self.widths)]
             vectors = F.pad(vectors[:, :width], (0, self.width - width))
@@ -265,11 +271,7 @@ class TransformerEncoder(Encoder):
             )
         states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
         hidden = torch.cat(states, 2).float()  # (B, T, H), or (B, T, H) of each layer side by side
-        if self.pooling == "cls":
-            return hidden[:, 0]  # (B, H)
-        if self.pooling == "last":
-            return hidden[torch.arange(len(hidden), device=hidden.device), mask.sum(1) - 1]  # (B, H)
-        return (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, H)
+        return pooled(hidden, mask, self.pooling)
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
@@ -292,7 +294,7 @@ class TransformerEncoder(Encoder):
             projection=self.projection,
             prefixes=(self.tokenizer.prefix, self._label_prefix),
         )
-        write_windows(folder, Windows(self.tokenizer.windows, self.tokenizer.stride))
+        self.windows.save(folder)
         write_layers(folder, self.layers)
 
     @classmethod
