@@ -218,6 +218,12 @@ def test_recipes_train_resume_and_open_it(
     assert "new" in [label.uid for label in found]
 
 
+def test_steps_in_shards_make_the_same_model() -> None:
+    asked = {**QUICK, "fields": ("title", "content"), "fields_apart": True}
+    one, two = (recipes.depsl(planted(60, 1), **asked, shards=shards).vectors["encoder"] for shards in (0, 2))
+    np.testing.assert_allclose(one, two, rtol=0, atol=1e-5)
+
+
 def test_a_second_view_of_documents_has_a_table_of_its_own() -> None:
     encoder = FieldedEncoder(bag(Path()), 2)
     heads = TwoHeads(encoder, generator=torch.Generator())
