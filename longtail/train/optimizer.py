@@ -28,9 +28,9 @@ class AdamW(torch.optim.Optimizer):
     row when it is updated. Both kinds share the step count of the bias correction.
 
     A bfloat16 parameter is updated in float32, and what its 8 bits cannot hold of the result is kept beside it, in as
-    many numbers of bfloat16: an update that is too small to change it is not lost, but adds up with those that follow.
-    So is its second moment kept; the first is bfloat16 alone. That is 8 bytes a number beside the parameter's 2.
-    Source: Revisiting BFloat16 Training (Zamirai et al., 2020), section 4, where it is Kahan's summation.
+    many numbers of bfloat16: an update that is too small to change it adds up with those that follow, down to some
+    2^-17 of it. So is its second moment kept; the first is bfloat16 alone. That is 8 bytes a number beside the
+    parameter's 2. Source: Revisiting BFloat16 Training (Zamirai et al., 2020), where it is Kahan's summation.
 
     Args:
         parameters: parameters, or groups of them with their own settings, as for any torch optimiser.
@@ -70,16 +70,19 @@ class AdamW(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                state = self.state[parameter]
+                state, in_two = (
+                    self.state[parameter],
+                    parameter.dtype == torch.bfloat16 and not parameter.grad.is_sparse,
+                )
                 if not state:
                     state["step"] = torch.zeros((), device=parameter.device)
                     row_wise = group["row_wise"] and parameter.grad.is_sparse
                     state["exp_avg"] = torch.zeros_like(parameter)
                     state["exp_avg_sq"] = torch.zeros_like(parameter[:, :1] if row_wise else parameter)
-                    if parameter.dtype == torch.bfloat16:
+                    if in_two:
                         state |= {name: torch.zeros_like(parameter) for name in ("below", "below_sq")}
                 state["step"] += 1
-                if parameter.dtype == torch.bfloat16:
+                if in_two:
                     _update_in_two(parameter, parameter.grad, state, group)
                     continue
                 tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from longtail.errors import BadInput
 from longtail.files import read_json, write_json
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.mixing import Mix
-from longtail.modules.table import Table, load_module_state, module_state, unit
+from longtail.modules.table import Table, unit
 from longtail.text.fields import FieldTokenizer
 from longtail.text.tokens import FieldTokens, Tokens
 
@@ -81,14 +80,14 @@ class FieldedEncoder(Encoder):
         """Write the encoder of a field, and beside it ``fields.json`` and ``fields.safetensors``."""
         self.encoder.save(folder)
         write_json(folder / _CARD, {"fields": self.count})
-        save_file(module_state(self.mix), folder / _MIX)
+        self.mix.save(folder / _MIX)
 
 
 def with_fields(encoder: Encoder, folder: Path) -> Encoder:
     """An encoder as it was saved in a folder: one of several fields, if that says so.
 
     Raises:
-        BadInput: it does not say how many.
+        BadInput: it does not say how many, or lacks the weights of the mix.
     """
     if not (folder / _CARD).exists():
         return encoder
@@ -97,5 +96,5 @@ def with_fields(encoder: Encoder, folder: Path) -> Encoder:
     if not isinstance(count, int) or count < 1:
         raise BadInput(folder / _CARD, f"expected a number of fields, found {count}", remedy=remedy)
     fielded = FieldedEncoder(encoder, count)
-    load_module_state(fielded.mix, load_file(folder / _MIX))
+    fielded.mix.read(folder / _MIX)
     return fielded

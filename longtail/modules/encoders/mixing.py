@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
+
+from longtail.errors import BadInput
 
 _RATE = 4e-3  # at least, of what starts at zeros, whatever suits a language model below it
 
@@ -44,6 +49,22 @@ class Mix(nn.Module):
         powers = (scores - highest[of]).exp()
         weights = powers / powers.new_zeros(count).index_add(0, of, powers)[of]
         return x.new_zeros(count, x.shape[1]).index_add(0, of, weights[:, None] * x)
+
+    def save(self, path: Path) -> None:
+        """Write query and biases into a file of safetensors."""
+        save_file({name: tensor.cpu() for name, tensor in self.state_dict().items()}, path)
+
+    def read(self, path: Path) -> None:
+        """Read what `save` wrote.
+
+        Raises:
+            BadInput: it is not there, or of other parts.
+        """
+        try:
+            self.load_state_dict(load_file(path))
+        except (SafetensorError, OSError, RuntimeError) as error:
+            problem = f"expected the weights of a mix, found {' '.join(str(error).split())[:80]}"
+            raise BadInput(path, problem, remedy="get the model again") from error
 
     def group(self, rate: float) -> dict[str, Any]:
         """The group of an optimiser for it, where what it mixes learns at a rate."""

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
@@ -110,17 +108,9 @@ class WindowPool(nn.Module):
         if self.cut.windows > 1:
             write_json(folder / _WINDOWS, self.cut._asdict())
         if self.mix is not None:
-            save_file({name: tensor.cpu() for name, tensor in self.mix.state_dict().items()}, folder / _MIX)
+            self.mix.save(folder / _MIX)
 
     def read(self, folder: Path) -> None:
-        """Take the learned weights from a folder that `save` wrote.
-
-        Raises:
-            BadInput: they are not there, or of other windows.
-        """
-        try:
-            if self.mix is not None:
-                self.mix.load_state_dict(load_file(folder / _MIX))
-        except (SafetensorError, OSError, RuntimeError) as error:
-            problem = f"expected the weights of windows, found {' '.join(str(error).split())[:80]}"
-            raise BadInput(folder / _MIX, problem, remedy=_AGAIN) from error
+        """Take the learned weights from a folder that `save` wrote; see `Mix.read`."""
+        if self.mix is not None:
+            self.mix.read(folder / _MIX)

@@ -123,6 +123,9 @@ def test_a_saved_one_is_opened_and_its_folder_is_the_encoder_of_a_field(
     kind = BagEncoder if make is bag else TransformerEncoder
     alone = kind.load(tmp_path)
     assert torch.equal(vectors(alone, texts(), ("title",)), vectors(encoder.encoder, texts(), ("title",)))
+    (tmp_path / "fields.safetensors").unlink()
+    with pytest.raises(BadInput, match=r"fields\.safetensors: expected the weights of a mix, found "):
+        with_fields(alone, tmp_path)
     (tmp_path / "fields.json").write_text('{"fields": "2"}')
     with pytest.raises(BadInput, match=r"fields\.json: expected a number of fields, found 2"):
         with_fields(alone, tmp_path)

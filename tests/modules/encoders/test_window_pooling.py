@@ -78,10 +78,10 @@ def test_a_saved_one_is_opened_with_its_weights(tiny_bert: Path, tmp_path: Path)
     short = ["fish", "red fish bird"]
     close(theirs.encode(short, convert_to_tensor=True, show_progress_bar=False), vectors(encoder, short))
     (tmp_path / "windows.safetensors").write_bytes(b"no weights")
-    with pytest.raises(BadInput, match=r"windows\.safetensors: expected the weights of windows, found "):
+    with pytest.raises(BadInput, match=r"windows\.safetensors: expected the weights of a mix, found "):
         TransformerEncoder(tmp_path)
     (tmp_path / "windows.safetensors").unlink()
-    with pytest.raises(BadInput, match=r"windows\.safetensors: expected the weights of windows, found "):
+    with pytest.raises(BadInput, match=r"windows\.safetensors: expected the weights of a mix, found "):
         TransformerEncoder(tmp_path)
 
 
