@@ -69,9 +69,9 @@ class Loader:
         """How many labels the documents of a batch are scored against."""
         return int(self.split.targets.shape[1]) if self.pool.every_label else len(batch.label_ids)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch, from step ``start`` on."""
-        wanted = islice(enumerate(self.sampler.epoch(epoch)), start, None)
+    def epoch(self, epoch: int, start: int = 0, stop: int | None = None) -> Iterator[Batch]:
+        """The batches of an epoch, from step ``start`` on, before step ``stop`` or to the end."""
+        wanted = islice(enumerate(self.sampler.epoch(epoch)), start, stop)
         with ThreadPoolExecutor(self.workers, thread_name_prefix="batches") as executor:
             ahead: deque[Future[Batch]] = deque()
             for step, draw in wanted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -36,13 +37,13 @@ class Sampler(Protocol):
         """The batches of an epoch."""
 
 
-_NO_LABELS = np.zeros(0, np.int64)
+_NONE = np.zeros(0, np.int64)
 
 
 def _cut(order: IntArray, size: int) -> Iterator[Draw]:
     """Equal batches of about ``size`` rows, so that no epoch ends with a tiny one."""
     for rows in np.array_split(order, _steps(len(order), size)):
-        yield Draw(rows, _NO_LABELS)
+        yield Draw(rows, _NONE)
 
 
 def _steps(n: int, size: int) -> int:
@@ -63,29 +64,47 @@ class Clustered:
     def __init__(self, documents: int, size: int, *, seed: int) -> None:
         self._size, self._seed = size, seed
         self._clusters = np.arange(documents, dtype=np.int64)
+        self._begun, self._had = 0, np.zeros(0, np.int64)  # an epoch, and the documents that it had before a regrouping
 
     def steps(self) -> int:
         """Batches an epoch."""
         return _steps(len(self._clusters), self._size)
 
     def epoch(self, epoch: int) -> Iterator[Draw]:
-        """Every document once: clusters in random order, and in random order within a cluster."""
+        """Every document once: clusters in random order, and in random order within a cluster.
+
+        An epoch in which documents were regrouped has those first, and in their order, that it had before that.
+        """
         generator = np.random.default_rng([self._seed, epoch])
         place = generator.permutation(int(self._clusters.max(initial=0)) + 1)
         within = generator.random(len(self._clusters))
-        yield from _cut(np.lexsort((within, place[self._clusters])), self._size)
+        order = np.lexsort((within, place[self._clusters]))
+        if epoch == self._begun and len(self._had):
+            left = np.ones(len(order), bool)
+            left[self._had] = False
+            order = np.concatenate([self._had, order[left[order]]])
+        yield from _cut(order, self._size)
 
-    def regroup(self, clusters: IntArray) -> None:
-        """Take new clusters: (N,) int64, the cluster of each document."""
-        self._clusters = clusters
+    def regroup(self, clusters: IntArray, *, epoch: int = 0, step: int = 0) -> None:
+        """Take new clusters.
 
-    def state_dict(self) -> dict[str, torch.Tensor]:
-        """The clusters, for a checkpoint."""
-        return {"clusters": torch.from_numpy(self._clusters)}
+        Args:
+            clusters: (N,) int64, the cluster of each document.
+            epoch: that is under way; its other documents go on in clusters that are new.
+            step: of the epoch, that comes next.
+        """
+        had = [_NONE, *(draw.rows for draw in islice(self.epoch(epoch), step))]
+        self._begun, self._had, self._clusters = epoch, np.concatenate(had), clusters
 
-    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
-        """Take the clusters back from a checkpoint."""
+    def state_dict(self) -> dict[str, Any]:
+        """The clusters, and what the epoch had before them, for a checkpoint."""
+        return {"clusters": torch.from_numpy(self._clusters), "begun": self._begun, "had": torch.from_numpy(self._had)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take them back from a checkpoint; earlier versions regrouped between epochs alone."""
         self._clusters = state["clusters"].numpy()
+        if "had" in state:
+            self._begun, self._had = state["begun"], state["had"].numpy()
 
 
 class Shuffled:

@@ -7,7 +7,7 @@ import re
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, islice, pairwise, repeat
 from typing import TypeAlias
 from unicodedata import normalize
 
@@ -224,12 +224,20 @@ class Texts:
         found = [column.unfit() for column in (self.uids, *self.fields.values())]
         return [problem for problem in found if problem is not None]
 
-    def joined(self, fields: Sequence[str]) -> Iterator[str]:
-        """Each text's chosen fields in NFC, joined by a space: what an encoder reads. Fields that lack are skipped."""
+    def joined(self, fields: Sequence[str], between: str = " ") -> Iterator[str]:
+        """Each text's chosen fields in NFC, joined: what an encoder reads.
+
+        Args:
+            fields: their names; those that lack are skipped.
+            between: stands between them; where it is no space, fields that lack are empty, and each has its place.
+        """
         columns = [self.fields[name] for name in fields if name in self.fields]
         if not columns:
             problem = f"none of the fields {', '.join(fields)} is in the data"
             raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
+        if between != " ":
+            every = [self.fields.get(name) or repeat("", len(self)) for name in fields]
+            return (canonical(between.join(parts)) for parts in zip(*every, strict=True))
         if len(columns) == 1:
             return map(canonical, columns[0])
         return (canonical(" ".join(filter(None, parts))) for parts in zip(*columns, strict=True))

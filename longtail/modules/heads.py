@@ -9,10 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.table import Table, load_module_state, module_state, unit
-from longtail.text.tokens import BagTokens, Tokenizer, Tokens
+from longtail.text.tokens import Tokenizer, Tokens
 
 _FILE = "heads.safetensors"
 
@@ -82,8 +81,8 @@ class TwoHeads(Encoder):
         self.project: nn.Module = nn.Identity()
         if projection:
             self.project = nn.Sequential(_linear(encoder.width, projection, generator), nn.Dropout(0.1))
-        elif isinstance(encoder, BagEncoder):
-            self.table = deepcopy(encoder.table)
+        elif encoder.features is not None:
+            self.table = deepcopy(encoder.features)
         else:
             self.project = nn.Linear(encoder.width, encoder.width, bias=False)
             nn.init.eye_(self.project.weight)
@@ -120,8 +119,7 @@ class TwoHeads(Encoder):
 
     def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
         if self.table is not None:
-            assert isinstance(text, BagTokens)
-            return self.table.bag_sum(text)
+            return self.text.encoder.sums(self.table, text)
         u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
         return u
 

@@ -11,7 +11,7 @@ import torch
 from longtail.errors import BadInput
 from longtail.modules.attended import Attended
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.encoders.named import ENCODERS, row_of
+from longtail.modules.encoders.named import ENCODERS, load_encoder, row_of
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.heads import TwoHeads
 from longtail.modules.hops import Hops
@@ -71,7 +71,7 @@ class Modules(NamedTuple):
             if name not in ENCODERS:
                 problem = f"expected one of the encoders {', '.join(ENCODERS)}, found {name}"
                 raise BadInput(folder, problem, remedy="open it with the version of longtail that wrote it")
-            encoder = ENCODERS[name].load(folder / "encoder").to(device).eval()
+            encoder = load_encoder(name, folder / "encoder").to(device).eval()
         assert encoder is not None
         heads: TwoHeads | Attended | None = None
         if card["projection"] is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import ceil
 from typing import NamedTuple
 
 from longtail.model.scorers import MANY, ROWS
@@ -49,7 +48,7 @@ def _at(stage: Stage, s: Scale, *, renewed: bool) -> parts.Step:
 def _renewed_from(stage: Stage, s: Scale) -> int:
     """The first epoch after something was renewed; the number of epochs where nothing ever is."""
     epochs = int(getattr(s.o, stage.epochs))
-    return min((epoch for one in stage.between for epoch in one.epochs(s.o, epochs)), default=epochs)
+    return min((moment.epoch for one in stage.between for moment in one.moments(s, epochs)), default=epochs)
 
 
 def _step(stage: Stage, s: Scale) -> dict[str, Timed]:
@@ -62,18 +61,18 @@ def _step(stage: Stage, s: Scale) -> dict[str, Timed]:
 def _of_stage(stage: Stage, s: Scale, before: Mapping[str, Timed]) -> dict[str, Timed]:
     """What a stage adds to a run."""
     epochs, first = int(getattr(s.o, stage.epochs)), _renewed_from(stage, s)
-    steps = ceil(s.documents / s.o.batch)
     both = [(first, _at(stage, s, renewed=False)), (epochs - first, _at(stage, s, renewed=True))]
-    epoch = together(*(part.work(t).times(steps * count) for count, t in both for part in stage.parts))
+    epoch = together(*(part.work(t).times(s.steps * count) for count, t in both for part in stage.parts))
     found = {stage.name: _timed(1, epoch, s)}
     encoded = s.labels  # once after the stage
     for one in stage.between:
-        times = len(one.epochs(s.o, epochs))
+        times = len(one.moments(s, epochs))
         if times:
             found[one.name] = _timed(times, one.work(s), s)
             encoded += times * sum(getattr(s, name) for name in one.vectors if name not in _shared(stage, one))
     if s.world > 1 and _tables(stage, s):
-        times = epochs * (2 if stage.between else 1) + 1  # before and after an epoch, and at the end
+        within = {moment for one in stage.between for moment in one.moments(s, epochs) if moment.step}
+        times = epochs * (2 if stage.between else 1) + len(within) + 1  # before, after and in an epoch, and at the end
         found[f"joining tables of {stage.name}"] = _timed(times, between.joined(_tables(stage, s), s), s)
     texts = before.get("encoding texts", Timed(1, 0, 0))
     more = _timed(1, between.encoded(encoded, s), s)

@@ -13,7 +13,7 @@ from longtail.on_paper.work import Work
 from longtail.options import options_of
 from longtail.recipes import RECIPES
 from longtail.stages.recipe import options_class
-from longtail.stages.refresh import due
+from longtail.train.renewal import Moment, When
 
 _NEAR = 0.53  # of what documents draw, the share that is distinct where near ones share a batch (as was measured)
 
@@ -26,11 +26,11 @@ class Epoch(NamedTuple):
 
 
 class Between(NamedTuple):
-    """Work between epochs.
+    """Work between epochs, or steps.
 
     Attributes:
         name: of it.
-        first, every: the options that say before which epochs.
+        first, every: the options that say before which epochs; with ``refresh_steps``, before which steps.
         work: once, of one process.
         vectors: of which texts it needs: documents, and labels.
     """
@@ -41,9 +41,10 @@ class Between(NamedTuple):
     work: Callable[[Scale], Work]
     vectors: tuple[str, ...] = ("documents",)
 
-    def epochs(self, o: Any, count: int) -> list[int]:
-        """Before which of so many epochs it is done."""
-        return [epoch for epoch in range(count) if due(epoch, getattr(o, self.first), getattr(o, self.every))]
+    def moments(self, s: Scale, count: int) -> list[Moment]:
+        """Before which steps of so many epochs it is done."""
+        when = When(getattr(s.o, self.first), getattr(s.o, self.every), s.o.refresh_steps)
+        return [moment for epoch in range(count) for moment in when.of(epoch, s.steps)]
 
 
 class Stage(NamedTuple):
@@ -108,15 +109,15 @@ def _every_label(e: Epoch) -> float:
     return e.scale.labels
 
 
-def _mined(lists: Callable[[Any], int], first: str, every: str) -> Between:
+def _mined(lists: Callable[[Scale], int], first: str, every: str) -> Between:
     def work(s: Scale) -> Work:
-        return between.mined(lists(s.o), s) if lists(s.o) else Work()
+        return between.mined(lists(s), s) if lists(s) else Work()
 
     return Between("hard negatives", first, every, work, ("documents", "labels"))
 
 
 _FIRST, _EVERY = "refresh_from", "refresh_every"
-_HARD = _mined(lambda o: o.hard_negatives * o.refresh_every, _FIRST, _EVERY)
+_HARD = _mined(lambda s: s.o.hard_negatives * s.o.renewed().passes(s.steps), _FIRST, _EVERY)
 _CLUSTERS = Between("clusters of documents", _FIRST, _EVERY, between.clustered)
 _DUAL = (parts.ENCODING, parts.SCORES)
 _BOTH = (*_DUAL, parts.SECOND_VIEW, parts.CLASSIFIERS, parts.CLASSIFIER_SCORES)
@@ -147,7 +148,7 @@ ROWS: dict[str, Row] = {
                 "epochs",
                 _DUAL,
                 _pool(1),
-                (_mined(lambda o: o.mine_length, "mine_from", "mine_every"),),
+                (_mined(lambda s: s.o.mine_length, "mine_from", "mine_every"),),
             ),
         )
     ),
@@ -160,14 +161,14 @@ ROWS: dict[str, Row] = {
     ),
     "dexml": Row(
         (Stage("encoder", "epochs", (parts.EVERY_LABEL, parts.ALL_LABELS), _every_label),),
-        without=frozenset({"random_negatives", "hard_negatives", "refresh_from", "refresh_every"}),
+        without=frozenset({"random_negatives", "hard_negatives", "refresh_from", "refresh_every", "refresh_steps"}),
     ),
 }
 _READ = {  # options that a plan on paper depends on
     *("encoder", "width", "max_length", "projection", "batch", "random_negatives", "positives", "hard_negatives"),
     *("label_pool", "epochs", "start_epochs", "classifier_epochs", "refresh_from", "refresh_every", "cluster_from"),
     *("cluster_every", "cluster_size", "mine_from", "mine_every", "mine_length", "validation", "memory", "refit"),
-    *("momentum", "bfloat16", "labels_at_once", "texts_at_once", "recompute"),
+    *("refresh_steps", "momentum", "bfloat16", "labels_at_once", "texts_at_once", "recompute"),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import expm1, log1p
+from math import ceil, expm1, log1p
 from typing import Any, NamedTuple
 
 from longtail.on_paper.work import Machine
@@ -72,6 +72,11 @@ class Scale:
     machine: Machine
     encoder: EncoderShape
     o: Any
+
+    @property
+    def steps(self) -> int:
+        """Steps of an epoch."""
+        return ceil(self.documents / int(self.o.batch))
 
     @property
     def encoder_width(self) -> int:

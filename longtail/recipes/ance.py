@@ -16,14 +16,15 @@ from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import ANCE
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import due, mine
+from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(EncoderOptions):
+class Options(RenewalOptions, EncoderOptions):
     """ANCE."""
 
     hard_negatives: int = option(
@@ -40,8 +41,8 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     Source: ANCE (Xiong et al., 2021), section 3. Before an epoch all labels are encoded and searched for each training
     document; what is found and wrong is drawn into the pools of that epoch. The paper does this beside the training,
-    and with an approximate index; here it is done between epochs, and exactly. Departures and their measurements:
-    docs/explanation/methods/ance.md.
+    and with an approximate index; here it is done between epochs, or between steps, and exactly. Departures and their
+    measurements: docs/explanation/methods/ance.md.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text
@@ -55,9 +56,8 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    def before_epoch(epoch: int) -> None:
-        if due(epoch, o.mine_from, o.mine_every):
-            mined.renew(mine(run, train, text.embed(text.documents), text.embed(text.labels), o.mine_length))
+    def renew(_: Moment) -> None:
+        mined.renew(mine(run, train, text.embed(text.documents), text.embed(text.labels), o.mine_length))
 
     run.train(
         "encoder",
@@ -66,7 +66,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
         optimizer,
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
-        before_epoch=before_epoch,
+        renewal=Renewal(When(o.mine_from, o.mine_every, o.refresh_steps), renew),
         others={"mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

@@ -17,6 +17,7 @@ from longtail.stages.refresh import renew
 from longtail.stages.task import read
 from longtail.stages.teacher import taught
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Renewal
 from longtail.train.run import Run
 
 
@@ -48,7 +49,7 @@ def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
         optimizer,
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
-        before_epoch=lambda epoch: renew(epoch, text, train, sampler, mined, o),
+        renewal=Renewal(o.renewed(), lambda at: renew(at, text, train, sampler, mined, o)),
         others={"sampler": sampler, "mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

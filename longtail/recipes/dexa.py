@@ -20,10 +20,11 @@ from longtail.recipes.ngame import Options as OfNGAME
 from longtail.recipes.papers import DEXA
 from longtail.stages.frozen_encoder import train_classifiers
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import due, regroup
+from longtail.stages.refresh import regroup
 from longtail.stages.task import read
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
@@ -57,9 +58,8 @@ def dexa(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ auxiliary(b.label_ids, z).T, b.targets, b.mask)}
 
-    def before_epoch(epoch: int) -> None:
-        if due(epoch, o.cluster_from, o.cluster_every):
-            regroup(run, sampler, text.embed(text.documents), o, epoch=epoch)
+    def renew(at: Moment) -> None:
+        regroup(run, sampler, text.embed(text.documents), o, at)
 
     def labels() -> FloatArray:
         return auxiliary.vectors(text.embed(text.labels))  # (L, D)
@@ -71,7 +71,7 @@ def dexa(run: Run, dataset: Dataset, o: Options) -> Bundle:
         optimizer,
         {"encoder": text.encoder, "auxiliary": auxiliary},
         pace=o.pace(o.epochs),
-        before_epoch=before_epoch,
+        renewal=Renewal(When(o.cluster_from, o.cluster_every, o.refresh_steps), renew),
         score=task.score(lambda: {"encoder": labels()}),
         others={"sampler": sampler},
     )

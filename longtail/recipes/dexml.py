@@ -20,16 +20,17 @@ from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, POSITIVE, option
 from longtail.recipes.papers import DEXML
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import due, mine
+from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
 from longtail.text.tokens import Tokens
 from longtail.train.gradient_cache import encode_cached
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(EncoderOptions):
+class Options(RenewalOptions, EncoderOptions):
     """DEXML."""
 
     random_negatives: int | None = option(  # type: ignore[assignment]
@@ -85,10 +86,11 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encoder(b.documents), encode_cached(text.encoder, every_label())  # (B, D), (L, D)
         return {"encoder": over_all_labels(x, z, SparseTargets.of(train.targets, train.filtered, b.rows))}
 
-    def before_epoch(epoch: int) -> None:
-        if o.hard_negatives and due(epoch, o.refresh_from, o.refresh_every):
-            x, z = text.embed(text.documents), text.embed(text.labels)
-            mined.renew(mine(run, train, x, z, o.hard_negatives * o.refresh_every))
+    def renew(at: Moment) -> None:
+        x, z = text.embed(text.documents), text.embed(text.labels)
+        mined.renew(mine(run, train, x, z, o.hard_negatives * at.passes))
+
+    when = When(o.refresh_from, o.refresh_every, o.refresh_steps)
 
     run.train(
         "encoder",
@@ -97,7 +99,7 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         optimizer,
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
-        before_epoch=before_epoch,
+        renewal=Renewal(when, renew) if o.hard_negatives else None,
         others={"mined": mined},
         reckoning=run.reckoning(text.encoder, L, text.labels),
     )

@@ -16,9 +16,10 @@ from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import NGAME
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import ClusterOptions, due, regroup
+from longtail.stages.refresh import ClusterOptions, regroup
 from longtail.stages.task import read
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
@@ -49,9 +50,8 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    def before_epoch(epoch: int) -> None:
-        if due(epoch, o.cluster_from, o.cluster_every):
-            regroup(run, sampler, text.embed(text.documents), o, epoch=epoch)
+    def renew(at: Moment) -> None:
+        regroup(run, sampler, text.embed(text.documents), o, at)
 
     run.train(
         "encoder",
@@ -60,7 +60,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
         optimizer,
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
-        before_epoch=before_epoch,
+        renewal=Renewal(When(o.cluster_from, o.cluster_every, o.refresh_steps), renew),
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler},
     )

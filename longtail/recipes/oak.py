@@ -21,8 +21,9 @@ from longtail.stages.enriching import GraphEncoderOptions, read_enriched
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import ClusterOptions, due, regroup
+from longtail.stages.refresh import ClusterOptions, regroup
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
@@ -95,8 +96,11 @@ def train_with_nodes(run: Run, dataset: Dataset, o: Options) -> Bundle:
         if epoch == 0:
             known.fill()
         graphs.before_epoch(epoch)
-        if o.base == "ngame" and due(epoch, o.cluster_from, o.cluster_every):
-            regroup(run, clustered, known.documents(), o, epoch=epoch)
+
+    def renew(at: Moment) -> None:
+        regroup(run, clustered, known.documents(), o, at)
+
+    when = When(o.cluster_from, o.cluster_every, o.refresh_steps)
 
     enriched.train_linkers(known)
     run.train(
@@ -107,6 +111,7 @@ def train_with_nodes(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder, **known.modules},
         pace=o.pace(o.epochs),
         before_epoch=before_epoch,
+        renewal=Renewal(when, renew) if o.base == "ngame" else None,
         score=task.score(lambda: {"encoder": known.labels()}, linked=lambda: enriched.linked_now(known)),
         others={"sampler": clustered, "graphs": graphs},
     )

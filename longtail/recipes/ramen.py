@@ -18,9 +18,10 @@ from longtail.recipes.papers import RAMEN
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
-from longtail.stages.refresh import RefreshOptions, due, mine, regroup
+from longtail.stages.refresh import RefreshOptions, mine, regroup
 from longtail.stages.task import read
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal
 from longtail.train.run import Run
 
 
@@ -66,14 +67,12 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         scores = x @ z.T  # (B, P)
         return {o.loss: encoder_loss(scores, b.targets, b.mask)} | graphs.terms(b, scores, x, z, anchors)
 
-    def before_epoch(epoch: int) -> None:
-        if due(epoch, o.refresh_from, o.refresh_every):
-            x = text.embed(text.documents)
-            if clustering:
-                regroup(run, clustered, x, o, epoch=epoch)
-            else:
-                mined.renew(mine(run, train, x, text.embed(text.labels), o.mine_length))
-        graphs.before_epoch(epoch)
+    def renew(at: Moment) -> None:
+        x = text.embed(text.documents)
+        if clustering:
+            regroup(run, clustered, x, o, at)
+        else:
+            mined.renew(mine(run, train, x, text.embed(text.labels), o.mine_length))
 
     run.train(
         "encoder",
@@ -82,7 +81,8 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         optimizer,
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
-        before_epoch=before_epoch,
+        before_epoch=graphs.before_epoch,
+        renewal=Renewal(o.renewed(), renew),
         score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered, "mined": mined, "graphs": graphs},
     )

@@ -61,7 +61,7 @@ def simcse(run: Run, dataset: Dataset, o: Options) -> Bundle:
     encoder_loss = loss_named(o.loss)
     share = o.left_out
     if share is None:
-        share = 0.0 if isinstance(text.encoder, TransformerEncoder) else _LEFT_OUT
+        share = 0.0 if isinstance(text.encoder.core, TransformerEncoder) else _LEFT_OUT
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None

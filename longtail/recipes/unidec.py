@@ -33,6 +33,7 @@ from longtail.stages.refresh import renew
 from longtail.stages.teacher import taught
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal
 from longtail.train.run import Run
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
@@ -153,7 +154,9 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         if epoch == 0:
             known.fill()
         graphs.before_epoch(epoch)
-        renew(epoch, text, train, sampler, mined, o, documents=known.documents)
+
+    def renewed(at: Moment) -> None:
+        renew(at, text, train, sampler, mined, o, documents=known.documents)
 
     def vectors() -> dict[str, FloatArray]:
         z = text.embed(text.labels)
@@ -168,6 +171,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"heads": heads, "classifiers": weights, **temperature, **known.modules},
         pace=o.pace(o.epochs),
         before_epoch=before_epoch,
+        renewal=Renewal(o.renewed(), renewed),
         score=task.score(vectors, heads=heads),
         others={"sampler": sampler, "mined": mined, "graphs": graphs},
     )

@@ -24,10 +24,10 @@ from longtail.losses.weights import Bandits, accuracy
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.shards.shard import of_all
 from longtail.stages.recipe import RunOptions
-from longtail.stages.refresh import due
 from longtail.stages.task import Task, Text
 from longtail.text.ragged import Ragged
 from longtail.topk import IntArray
+from longtail.train.renewal import When
 from longtail.transforms.walk import cached_walk, walk
 
 ABOVE_ZERO = Range(0, 1, open="low")
@@ -129,7 +129,7 @@ class GraphTerms:
         """Prune the graphs when it is time, and note the edges that are kept, of how many, and the weights."""
         if not self.pools:
             return
-        if self._every and due(epoch, self._from, self._every):
+        if self._every and When(self._from, self._every).of(epoch, 1):
             self._prune()
         if self._text.run.plan is None:
             self._note()

@@ -69,6 +69,7 @@ def know(run: Run, encoder: Encoder, name: str, weight: float) -> None:
     """
     if name == NONE:
         return
+    encoder = encoder.core
     assert isinstance(encoder, BagEncoder)
     features = encoder.tokenizer.features
     ids = np.asarray([i for i, feature in enumerate(features) if is_known(feature)], np.int64)

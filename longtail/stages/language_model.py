@@ -9,12 +9,16 @@ from typing import Any
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named
+from longtail.modules.encoders.pooling import POOLING_OF_WINDOWS
 from longtail.modules.encoders.sentence_folder import POOLING
-from longtail.modules.encoders.transformer import PRECISIONS, TransformerEncoder
+from longtail.modules.encoders.transformer import PRECISIONS, WEIGHTS, TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
 
-_READS = ("windows", "stride", "pooling", "bidirectional", "document_prefix", "label_prefix")  # when it is made, alone
+_READS = (  # when it is made, alone
+    *("windows", "stride", "window_pooling", "pooling"),
+    *("bidirectional", "document_prefix", "label_prefix"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +26,17 @@ class TransformerOptions(RunOptions):
     """Transformers."""
 
     windows: int = option(
-        1, "parts of max_length tokens that a transformer reads of a text, at most, and takes the mean of", within=COUNT
+        1,
+        "parts of max_length tokens that a transformer reads of a text, at most, to one vector",
+        within=COUNT,
     )
     stride: int | None = option(
         None, "tokens from the beginning of such a part to that of the next; without overlap if left out", within=COUNT
+    )
+    window_pooling: str = option(
+        "mean",
+        "of such parts: their mean, or attention for weights that are learned, and start equal",
+        choices=POOLING_OF_WINDOWS,
     )
     pooling: str | None = option(
         None,
@@ -66,8 +77,13 @@ class TransformerOptions(RunOptions):
     )
     precision: str = option(
         "auto",
-        "of a transformer's products: auto for bfloat16 on a GPU and float32 on a CPU; weights are float32",
+        "of a transformer's products: auto for bfloat16 on a GPU and float32 on a CPU",
         choices=PRECISIONS,
+    )
+    weights: str = option(
+        "float32",
+        "of a transformer, in training and after: float32, or bfloat16, whose updates keep what it cannot hold of them",
+        choices=tuple(WEIGHTS),
     )
 
 
@@ -86,6 +102,8 @@ def must_be_of(o: TransformerOptions, encoder: str, start: str | None) -> None:
         for name, value in reading(o).items() if start is not None else ():
             problem = f"expected none with start, whose encoder reads texts as it was trained to, found {value}"
             raise BadInput(name, problem, remedy="leave it out")
+        if (o.weights, o.precision) == ("bfloat16", "float32"):
+            raise BadInput("precision", "weights of bfloat16 compute in it, found float32", remedy="leave it out")
         return
     for name, value in given(o).items():
         problem = f"expected none for the encoder {encoder}, which is no transformer, found {value}"
@@ -110,9 +128,11 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
         BadInput: its vectors are narrower than they are to be, or its layers cannot be computed once more.
         MissingExtra: a package that it needs is not installed.
     """
+    encoder = encoder.core
     if isinstance(encoder, TransformerEncoder):
         encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
         encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
+        encoder.hold(o.weights)
         if o.recompute:
             encoder.recompute()
         if o.widths:

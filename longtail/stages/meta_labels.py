@@ -22,17 +22,18 @@ from longtail.losses.own import inner_products
 from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
-from longtail.stages.refresh import due, known
+from longtail.stages.refresh import RenewalOptions, known
 from longtail.stages.shortlists import PoolOptions, with_one, wrong_labels_near
 from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
+from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetaLabelOptions(PoolOptions):
+class MetaLabelOptions(RenewalOptions, PoolOptions):
     """Meta-labels: clusters of labels."""
 
     cluster_size: int = option(8, "the most labels of a cluster", within=COUNT)
@@ -104,11 +105,11 @@ def train_with_meta_labels(
         found["label"] = loss(scores, b.targets, b.mask)
         return found
 
-    def shortlist(epoch: int) -> None:
-        if (o.shortlist_negatives or o.own_shortlists) and due(epoch, 0, o.refresh_every):
-            x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
-            mined.renew(wrong_labels_near(run, split, x, meta.table.export(), clusters, o.beam))
+    def shortlist(_: Moment) -> None:
+        x = np.pad(text.embed(text.documents), ((0, 0), (0, 1)), constant_values=1)
+        mined.renew(wrong_labels_near(run, split, x, meta.table.export(), clusters, o.beam))
 
+    shortlists = Renewal(When(0, o.refresh_every, o.refresh_steps), shortlist)
     trained, rate = {"encoder": text.encoder, "meta": meta, "free": free}, text.rate(o.learning_rate)
 
     def train(stage: str, epochs: int, *, detached: bool, **between: Any) -> None:
@@ -117,7 +118,7 @@ def train_with_meta_labels(
         run.train(stage, objective, batches, optimizer, trained, pace=pace, others={"mined": mined}, **between)
 
     train("detached", o.detached_epochs, detached=True)
-    train("joint", o.epochs, detached=False, before_epoch=shortlist)
+    train("joint", o.epochs, detached=False, renewal=shortlists if o.shortlist_negatives or o.own_shortlists else None)
     vectors: FloatArray = free.table.export() + meta.table.export()[clusters]
     if label_texts:
         vectors[:, :-1] += text.embed(text.labels)

@@ -1,4 +1,4 @@
-"""What is renewed between epochs: clusters of documents that share a batch, and hard negatives."""
+"""What is renewed while a stage trains: clusters of documents that share a batch, and hard negatives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,23 @@ from longtail.options import COUNT, NATURAL, option
 from longtail.stages.recipe import RunOptions
 from longtail.stages.task import Text
 from longtail.topk import FloatArray, IntArray
+from longtail.train.renewal import Moment, When
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterOptions(RunOptions):
+class RenewalOptions(RunOptions):
+    """What is renewed while it trains."""
+
+    refresh_steps: int | None = option(
+        None,
+        "steps between two renewals of clusters and hard negatives, within an epoch too, in place of epochs",
+        within=COUNT,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterOptions(RenewalOptions):
     """Batches of near documents."""
 
     cluster_size: int = option(8, "the most documents of a cluster", within=COUNT)
@@ -30,7 +42,7 @@ class ClusterOptions(RunOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class RefreshOptions(ClusterOptions):
-    """What is renewed between epochs."""
+    """Clusters and hard negatives."""
 
     refresh_from: int = option(
         2, "the first epoch, counted from 0, with batches of near documents and with hard negatives", within=NATURAL
@@ -40,13 +52,12 @@ class RefreshOptions(ClusterOptions):
         3, "labels of its list of hard negatives that each document draws into the pool (eta)", within=NATURAL
     )
 
+    def renewed(self) -> When:
+        """When these are renewed."""
+        return When(self.refresh_from, self.refresh_every, self.refresh_steps)
 
-def due(epoch: int, first: int, every: int) -> bool:
-    """Whether something is renewed before an epoch: before the ``first``, and each ``every`` epochs after that."""
-    return epoch >= first and (epoch - first) % every == 0
 
-
-def regroup(run: Run, sampler: Clustered, documents: FloatArray, o: ClusterOptions, *, epoch: int) -> None:
+def regroup(run: Run, sampler: Clustered, documents: FloatArray, o: ClusterOptions, at: Moment) -> None:
     """Cluster the documents anew.
 
     Args:
@@ -54,15 +65,17 @@ def regroup(run: Run, sampler: Clustered, documents: FloatArray, o: ClusterOptio
         sampler: whose clusters they are.
         documents: (N, D) their current vectors, unit rows.
         o: the most documents of a cluster; 1 goes back to a plain shuffle.
-        epoch: that is about to begin; it seeds the first centres, with the run's seed.
+        at: which step they are for; it seeds the first centres, with the run's seed.
     """
-    size = o.cluster_size * 2 ** sum(epoch >= doubled for doubled in o.cluster_doubles)
-    generator = np.random.default_rng([run.seed, epoch, 0, 0, 2])
-    sampler.regroup(run.clusters("clusters of documents", documents, size, generator))
+    size = o.cluster_size * 2 ** sum(at.epoch >= doubled for doubled in o.cluster_doubles)
+    generator = np.random.default_rng([run.seed, at.epoch, at.step, 0, 2])
+    clusters = run.clusters("clusters of documents", documents, size, generator)
+    if run.plan is None:
+        sampler.regroup(clusters, epoch=at.epoch, step=at.step)
 
 
 def renew(
-    epoch: int,
+    at: Moment,
     text: Text,
     split: Split,
     sampler: Clustered,
@@ -71,26 +84,24 @@ def renew(
     *,
     documents: Callable[[], FloatArray] | None = None,
 ) -> None:
-    """Renew clusters and hard negatives of UniDEC and DePSL, where they are due before an epoch.
+    """Renew clusters and hard negatives of UniDEC and DePSL.
 
     Source: the thesis, section 2.3.2.
 
     Args:
-        epoch: that is about to begin.
+        at: which step they are for.
         text: the encoder, and the tokens of documents and labels.
         split: N training documents.
         sampler: gets new clusters.
         mined: gets new lists.
-        o: when, and how large.
+        o: how large they are.
         documents: (N, D) vectors of the documents now, if others than those of their texts.
     """
-    if not due(epoch, o.refresh_from, o.refresh_every):
-        return
     x = text.embed(text.documents) if documents is None else documents()
-    regroup(text.run, sampler, x, o, epoch=epoch)
+    regroup(text.run, sampler, x, o, at)
     if o.hard_negatives:
         z = text.embed(text.labels)
-        mined.renew(mine(text.run, split, x, z, o.hard_negatives * o.refresh_every))
+        mined.renew(mine(text.run, split, x, z, o.hard_negatives * at.passes))
 
 
 def mine(run: Run, split: Split, documents: FloatArray, labels: FloatArray, length: int) -> IntArray:

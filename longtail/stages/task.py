@@ -29,6 +29,7 @@ from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
+from longtail.stages.fields import FieldOptions, apart
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
 from longtail.stages.knowledge import NONE, know, must_take_knowledge
 from longtail.stages.language_model import TransformerOptions, must_be_of, prepare, reading
@@ -46,7 +47,7 @@ _SAMPLED = 50_000  # texts that a dry run tokenises
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions(TransformerOptions):
+class TextOptions(TransformerOptions, FieldOptions):
     """Texts and training rows."""
 
     encoder: str = option(
@@ -54,7 +55,6 @@ class TextOptions(TransformerOptions):
         "an encoder by name, or any transformer of Hugging Face or sentence-transformers by name or folder",
         known=ENCODERS,
     )
-    fields: Sequence[str] = option(("title",), "the fields of a text that the encoder reads")
     width: int = option(
         256, "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own", within=COUNT
     )
@@ -299,6 +299,7 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
     if o.static_vectors is not None:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
+    model = apart(model, o)
     documents, labels = map(partial(_table, run, o.fields), both, (model.tokenizer, model.label_tokenizer))
     return Text(run, model.to(run.device), documents, labels)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -19,7 +20,7 @@ from longtail.files import kept
 from longtail.text.ragged import Ragged
 from longtail.topk import IntArray
 
-Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens")
+Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens", "FieldTokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +171,51 @@ class VectorTokens:
         return VectorTokens(dropout(self.values, share)) if share else self
 
 
+@dataclass(frozen=True, slots=True)
+class FieldTokens:
+    """B texts of several fields, each field that is there a text of its own.
+
+    Attributes:
+        parts: the tokens of the S fields of all texts.
+        of: (S,) int64 ascending, whose each is.
+        kind: (S,) int64, which field each is, counted from 0.
+        count: B.
+    """
+
+    parts: Tokens
+    of: Tensor
+    kind: Tensor
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def rows(self, some: slice) -> FieldTokens:
+        """Some of the texts, next to each other."""
+        first, last, _ = some.indices(len(self))
+        within = slice(int((self.of < first).sum()), int((self.of < last).sum()))
+        return FieldTokens(self.parts.rows(within), self.of[within] - first, self.kind[within], max(0, last - first))
+
+    def to(self, device: torch.device) -> FieldTokens:
+        """The same tokens on a device."""
+        return replace(self, parts=self.parts.to(device), of=self.of.to(device), kind=self.kind.to(device))
+
+    def followed_by(self, *others: Tokens) -> FieldTokens:
+        """The texts of all, one after the other."""
+        every = _of_one_kind(self, others)
+        starts = accumulate((len(tokens) for tokens in every), initial=0)
+        return FieldTokens(
+            self.parts.followed_by(*(tokens.parts for tokens in every[1:])),
+            torch.cat([tokens.of + start for tokens, start in zip(every, starts, strict=False)]),
+            torch.cat([tokens.kind for tokens in every]),
+            sum(len(tokens) for tokens in every),
+        )
+
+    def without(self, share: float) -> FieldTokens:
+        """The texts without a share of the tokens of each field, in [0, 1), drawn at random."""
+        return replace(self, parts=self.parts.without(share))
+
+
 def _of_one_kind(first: Kind, others: Sequence[Tokens]) -> list[Kind]:
     every = [first]
     for other in others:
@@ -178,11 +224,14 @@ def _of_one_kind(first: Kind, others: Sequence[Tokens]) -> list[Kind]:
     return every
 
 
-Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens
+Tokens: TypeAlias = PaddedTokens | BagTokens | VectorTokens | FieldTokens
 
 
 class Tokenizer(Protocol):
-    """Turns texts into token tables, and rows of a table into tokens of a batch."""
+    """Turns texts into token tables, and rows of a table into tokens of a batch.
+
+    One that reads fields apart says what is to stand ``between`` them (`longtail.text.fields.FieldTokenizer`).
+    """
 
     @property
     def fingerprint(self) -> str:
@@ -200,13 +249,14 @@ def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache
 
     Args:
         texts: n texts.
-        fields: which of their fields the encoder reads, joined by a space.
+        fields: which of their fields the encoder reads, joined by a space, or by what the tokeniser says.
         tokenizer: makes the tokens.
         cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once,
             or again where it is not whole, and memory-mapped from then on. None keeps it in memory.
     """
+    between: str = getattr(tokenizer, "between", " ")
     if cache is None:
-        return tokenizer(texts.joined(fields))
+        return tokenizer(texts.joined(fields, between))
     key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
     folder = cache / f"tokens-{key[:32]}"
-    return kept(folder, lambda: tokenizer(texts.joined(fields)).save(folder), Ragged.load)
+    return kept(folder, lambda: tokenizer(texts.joined(fields, between)).save(folder), Ragged.load)

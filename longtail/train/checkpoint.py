@@ -88,5 +88,6 @@ def _sha256(structure: str, tensors: Mapping[str, torch.Tensor]) -> str:
     found = hashlib.sha256(structure.encode())
     for name, tensor in sorted(tensors.items()):
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        if tensor.numel():  # torch has no bytes of an empty one that NumPy made
+            found.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()

@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Protocol
 
 import torch
@@ -19,6 +19,7 @@ from longtail.shards.shard import Shards
 from longtail.train.course import Course
 from longtail.train.finite import NotFinite, must_be_a_number, must_be_finite, not_finite
 from longtail.train.progress import Progress, Stateful
+from longtail.train.renewal import Renewal
 from longtail.train.together import Objective, Taken, Together
 
 
@@ -33,6 +34,7 @@ def fit(
     course: Course,
     seed: int,
     before_epoch: Callable[[int], None] | None = None,
+    renewal: Renewal | None = None,
     others: Mapping[str, Stateful] | None = None,
     shards: Shards | None = None,
 ) -> None:
@@ -50,7 +52,8 @@ def fit(
         modules: what is trained, by name; kept when the stage is finished.
         course: how many epochs there are, and the factor of the learning rate at each step.
         seed: every step's random numbers (dropout) come from (seed, stage, epoch, step).
-        before_epoch: periodic work (clusters, negatives), called with the number of the epoch that begins.
+        before_epoch: what is done between epochs, called with the number of the epoch that begins.
+        renewal: what is renewed between steps (clusters, negatives), after that; batches are made with what is new.
         others: what else is part of a checkpoint, by name: samplers and miners with a state.
         shards: that steps are taken in; None takes each as a whole.
 
@@ -69,10 +72,7 @@ def fit(
     taker.begin()
     try:
         while epoch < course.epochs:
-            if start == 0 and before_epoch is not None:
-                with taker.whole():
-                    before_epoch(epoch)
-            for step, parts in enumerate(taker.batches(batches, epoch, start), start):
+            for step, parts in enumerate(_batches(taker, batches, epoch, start, before_epoch, renewal), start):
                 set_learning_rate(optimizer, course.factor(epoch * steps + step, steps))
                 place = (stage, epoch, step)
                 taken = _taken(taker, objective, parts, place, seed=seed, ask=progress.is_due(), modules=modules)
@@ -97,7 +97,7 @@ def fit(
 class _Steps(Protocol):
     """How steps are taken: `_Alone`, or `Together`, which see."""
 
-    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]: ...
+    def batches(self, batches: Loader, epoch: int, start: int, stop: int) -> Iterator[list[Batch]]: ...
 
     def step(self, objective: Objective, parts: list[Batch], *, seed: int, ask: bool) -> Taken: ...
 
@@ -115,8 +115,8 @@ class _Alone:
         self._device = next(parameter.device for module in modules.values() for parameter in module.parameters())
         self._modules, self._optimizer = modules, optimizer
 
-    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]:
-        return ([batch] for batch in batches.epoch(epoch, start))
+    def batches(self, batches: Loader, epoch: int, start: int, stop: int) -> Iterator[list[Batch]]:
+        return ([batch] for batch in batches.epoch(epoch, start, stop))
 
     def step(self, objective: Objective, parts: list[Batch], *, seed: int, ask: bool) -> Taken:
         terms = take_step(objective, parts[0].to(self._device), self._optimizer, seed=seed)
@@ -131,6 +131,27 @@ class _Alone:
 
     def end(self) -> None:
         pass
+
+
+def _batches(
+    taker: _Steps,
+    batches: Loader,
+    epoch: int,
+    start: int,
+    before_epoch: Callable[[int], None] | None,
+    renewal: Renewal | None,
+) -> Iterator[list[Batch]]:
+    """The batches of an epoch from a step on. What is to be done before one is done first: none is older than that."""
+    if start == 0 and before_epoch is not None:
+        with taker.whole():
+            before_epoch(epoch)
+    steps = batches.steps()
+    due = {} if renewal is None else {moment.step: moment for moment in renewal.when.of(epoch, steps)}
+    for begin, end in pairwise([start, *(step for step in due if step > start), steps]):
+        if renewal is not None and begin in due:
+            with taker.whole():
+                renewal.work(due[begin])
+        yield from taker.batches(batches, epoch, begin, end)
 
 
 def _taken(

@@ -23,7 +23,7 @@ from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
 from longtail.search.exact import Exact
-from longtail.text.tokens import PaddedTokens
+from longtail.text.tokens import FieldTokens, PaddedTokens
 from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
 from longtail.train.together import Objective
@@ -188,12 +188,14 @@ class Plan:
         every = [parameter for module in parts for parameter in module.parameters()]
         parameters = sum(parameter.numel() for parameter in every)
         device = every[0].device
-        tokens = [part for part in (batch.documents, batch.labels, *batch.nodes) if isinstance(part, PaddedTokens)]
+        every_text = (batch.documents, batch.labels, *batch.nodes)
+        read = [text.parts if isinstance(text, FieldTokens) else text for text in every_text]
+        tokens = [part for part in read if isinstance(part, PaddedTokens)]
         activations = sum(activation_bytes(module, part) for module in parts for part in tokens)
-        numbers = parameters + 2 * sum(parameter.numel() for parameter in every if parameter.requires_grad)
-        numbers += 6 * batch.targets.numel()
+        held = sum(parameter.numel() * (parameter.itemsize + 8 * parameter.requires_grad) for parameter in every)
+        held += 4 * 6 * batch.targets.numel()  # the optimiser has 8 bytes a number, whatever its type
         activations += 0 if reckoning is None else reckoning.memory
-        memory = resident_bytes() * (device.type == "cpu") + 4 * numbers + activations
+        memory = resident_bytes() * (device.type == "cpu") + held + activations
         remedy = "lower batch, random_negatives, width or max_length"
         remedy += ", or give texts_at_once" if activations else ""
         _refuse("memory", memory, free_bytes(device), remedy)

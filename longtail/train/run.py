@@ -33,6 +33,7 @@ from longtail.train.log import LOG, Log
 from longtail.train.plan import Plan, Reckoning
 from longtail.train.progress import Progress, Stateful
 from longtail.train.rates import seconds_a_text, seconds_of_clusters
+from longtail.train.renewal import Renewal
 from longtail.train.spread import by_first, encoded, nearest, note_ranks
 from longtail.train.together import Objective
 
@@ -123,17 +124,14 @@ class Run:
         self.recipe, self.seed, self.device = recipe, seed, choose_device(device)
         if self.progress.folder is None:
             return
+        versions = {"longtail": longtail.__version__, "python": platform.python_version()}
+        versions |= {"torch": torch.__version__, "numpy": np.__version__}
         settings = {
             "recipe": recipe,
             "arguments": dict(arguments),
             "data": None if dataset.folder is None else str(Path(dataset.folder).resolve()),
             "hashes": dataset.fingerprint(),
-            "versions": {
-                "longtail": longtail.__version__,
-                "python": platform.python_version(),
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-            },
+            "versions": versions,
         }
         self.progress.describe(settings, defaults or {})
 
@@ -171,6 +169,7 @@ class Run:
         *,
         pace: Pace,
         before_epoch: Callable[[int], None] | None = None,
+        renewal: Renewal | None = None,
         score: Score | None = None,
         others: Mapping[str, Stateful] | None = None,
         reckoning: Reckoning | None = None,
@@ -184,7 +183,8 @@ class Run:
             optimizer: of the modules' parameters.
             modules: what is trained, by name.
             pace: how long it takes, and how its learning rates rise and fall.
-            before_epoch: periodic work, called with the number of the epoch that is about to begin.
+            before_epoch: what is done between epochs, called with the number of the epoch that is about to begin.
+            renewal: what is renewed between steps.
             score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
@@ -207,17 +207,20 @@ class Run:
                     course=course,
                     seed=self.seed,
                     before_epoch=before_epoch,
+                    renewal=renewal,
                     others=others,
                     shards=self.shards,
                 )
             note_ranks(self.log, self.ranks)
             return
-        self.plan.stage(
-            self._within + stage, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning
-        )
+        name = self._within + stage
+        self.plan.stage(name, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning)
         for epoch in range(epochs):
             if before_epoch is not None:
                 before_epoch(epoch)
+            if renewal is not None:
+                for moment in renewal.when.of(epoch, batches.steps()):
+                    renewal.work(moment)
             course.ended(epoch + 1)
 
     def embed(self, encoder: Encoder, table: Ragged, *, what: str = "encoding texts") -> FloatArray:

@@ -67,10 +67,10 @@ class Together:
         ]
         self._device = groups[0].device
 
-    def batches(self, batches: Loader, epoch: int, start: int) -> Iterator[list[Batch]]:
-        """The parts of each batch of an epoch that are of this process, from step ``start`` on."""
+    def batches(self, batches: Loader, epoch: int, start: int, stop: int) -> Iterator[list[Batch]]:
+        """The parts of each batch of an epoch that are of this process, from step ``start`` on, before ``stop``."""
         of = [batches.part_of(Part(index, self._shards.count)) for index in self._shards.own]
-        return (list(parts) for parts in zip(*(one.epoch(epoch, start) for one in of), strict=True))
+        return (list(parts) for parts in zip(*(one.epoch(epoch, start, stop) for one in of), strict=True))
 
     def step(self, objective: Objective, parts: Sequence[Batch], *, seed: int, ask: bool) -> Taken:
         """One step; see `longtail.train.fit.take_step`.

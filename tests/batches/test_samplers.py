@@ -103,3 +103,23 @@ def test_a_label_draws_its_document_by_target() -> None:
     drawn = np.concatenate([draw.rows for epoch in range(2000) for draw in sampler.epoch(epoch)])
     counts = np.bincount(drawn, minlength=4) / 2000
     np.testing.assert_allclose(counts, [0.2, 0.8, 0, 1], atol=0.05)
+
+
+def test_documents_that_are_regrouped_in_an_epoch_go_on_with_those_that_it_has_not_had() -> None:
+    sampler, before = regrouped(50, 8, 0, 4), regrouped(50, 8, 0, 4)
+    pairs = np.arange(50) // 2
+    sampler.regroup(pairs, epoch=1, step=4)
+    assert batches(sampler, 1)[:4] == batches(before, 1)[:4]
+    assert batches(sampler, 1)[4:] != batches(before, 1)[4:]
+    assert sorted(order(sampler, 1)) == list(range(50))
+    left = order(sampler, 1)[sum(map(len, batches(sampler, 1)[:4])) :]
+    beside = [abs(left.index(row) - left.index(row ^ 1)) for row in left if row ^ 1 in left]
+    assert set(beside) == {1}  # pairs share a cluster from here on
+    sampler.regroup(pairs // 2, epoch=1, step=5)
+    assert batches(sampler, 1)[4] == left[: len(batches(sampler, 1)[4])]
+    again = Clustered(50, 8, seed=0)
+    again.load_state_dict(sampler.state_dict())
+    assert [batches(again, epoch) for epoch in (1, 2)] == [batches(sampler, epoch) for epoch in (1, 2)]
+    whole = Clustered(50, 8, seed=0)
+    whole.regroup(pairs // 2)
+    assert batches(sampler, 2) == batches(whole, 2)

@@ -27,6 +27,7 @@ SETTINGS = {  # of each option another value than its default
     "classifier_epochs": 9,
     "refresh_from": 1,
     "refresh_every": 1,
+    "refresh_steps": 100,
     "cluster_from": 1,
     "cluster_every": 2,
     "cluster_size": 32,
@@ -130,6 +131,8 @@ def test_work_between_epochs_is_as_often_as_it_is_due() -> None:
     assert "hard negatives" not in on_paper("ngame", {}, **SIZE).run
     assert "hard negatives" not in on_paper("unidec", {"epochs": 2}, **SIZE).run
     assert on_paper("ance", {}, **SIZE).run["hard negatives"].times == 4
+    within = on_paper("ance", {"refresh_steps": 500, "batch": 1000}, **SIZE | {"documents": 1e6})
+    assert within.run["hard negatives"].times == 8  # twice in each of 4 epochs of 1,000 steps
 
 
 def test_few_documents_have_their_own_defaults_and_a_second_run() -> None:

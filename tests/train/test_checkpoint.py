@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 import torch
 from broken import flipped
@@ -16,7 +17,7 @@ from longtail.train.checkpoint import load_state, save_state
 
 def test_a_state_comes_back_as_it_was(tmp_path):
     state = {
-        "module": {"weight": torch.arange(6.0).reshape(2, 3), "empty": torch.zeros(0, dtype=torch.int64)},
+        "module": {"weight": torch.arange(6.0).reshape(2, 3), "empty": torch.from_numpy(np.zeros(0, np.int64))},
         "optimizer": {"state": {0: {"step": torch.tensor(3.0)}}, "param_groups": [{"lr": 0.1, "betas": [0.9, 0.99]}]},
         "position": {"epoch": 2, "step": 7},
         "nothing": None,

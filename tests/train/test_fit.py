@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from itertools import cycle
+from itertools import chain, cycle
 
 import numpy as np
 import pytest
@@ -26,6 +26,7 @@ from longtail.train.log import Log, read_log
 from longtail.train.optimizer import AdamW
 from longtail.train.plan import Plan
 from longtail.train.progress import SCHEMA, Progress, settings_of
+from longtail.train.renewal import Renewal, When
 from longtail.train.run import Run
 
 EPOCHS = 3
@@ -46,7 +47,7 @@ def small_dataset():
 class Stage:
     """One small training stage, with dropout and a sampler that has a state."""
 
-    def __init__(self, run, *, crash_at=None, epochs=EPOCHS, course=None):
+    def __init__(self, run, *, crash_at=None, epochs=EPOCHS, course=None, every=None):
         data = small_dataset()
         tokenizer = BagTokenizer.fit(
             [*data.train.documents.joined(["title"]), *data.labels.joined(["title"])], minimum=1
@@ -58,22 +59,30 @@ class Stage:
         self.batches = Loader(data.train, self.sampler, Pool(data.train.targets, 1, random=2), *sources, seed=4)
         self.optimizer = AdamW(self.encoder.parameters(), 0.01)
         self.run, self.crash_at, self.steps, self.course = run, crash_at, 0, course or Course(epochs, linear(4))
-        self.regrouped = []
+        self.regrouped, self.seen = [], []
+        self.renewal = every and Renewal(When(1, 1, every), self.renew)
 
     def objective(self, b):
         if self.steps == self.crash_at:
             raise Crash
         self.steps += 1
+        self.seen.append(b.rows.tolist())
         documents = torch.nn.functional.dropout(self.encoder(b.documents), 0.2)
         return {"softmax": decoupled_softmax(documents @ self.encoder(b.labels).T, b.targets, b.mask)}
 
     def before_epoch(self, epoch):
+        self.regrouped.append(epoch)
+        self.sampler.regroup(self.clusters(epoch, 0), epoch=epoch)
+
+    def renew(self, at):
+        self.regrouped.append(at.epoch * 8 + at.step)
+        self.sampler.regroup(self.clusters(at.epoch, at.step), epoch=at.epoch, step=at.step)
+
+    def clusters(self, *key):
         from longtail.modules.encoders.base import embed
 
-        self.regrouped.append(epoch)
         vectors = embed(self.encoder, self.documents, device=CPU)
-        generator = np.random.default_rng([3, epoch])
-        self.sampler.regroup(balanced_clusters(vectors, 4, generator=generator, device=CPU))
+        return balanced_clusters(vectors, 4, generator=np.random.default_rng([3, *key]), device=CPU)
 
     def fit(self):
         fit(
@@ -85,7 +94,8 @@ class Stage:
             modules={"encoder": self.encoder},
             course=self.course,
             seed=5,
-            before_epoch=self.before_epoch,
+            before_epoch=None if self.renewal else self.before_epoch,
+            renewal=self.renewal,
             others={"sampler": self.sampler},
         )
         return self.encoder.table.weight.detach()
@@ -115,6 +125,28 @@ def test_a_run_that_was_stopped_at_any_step_ends_bit_equal(tmp_path, crash_at):
     assert torch.equal(second.fit(), whole)
     assert second.steps == EPOCHS * 8 - crash_at  # nothing is done twice
     assert second.regrouped == [epoch for epoch in range(EPOCHS) if epoch * 8 >= crash_at]
+
+
+@pytest.mark.parametrize("every", [1, 3, 8, 11])
+def test_a_renewal_is_done_at_its_steps_and_what_is_new_goes_into_the_next_batch(every):
+    stage = Stage(Run(), every=every)
+    whole = stage.fit()
+    assert stage.regrouped == list(range(8, EPOCHS * 8, every))
+    assert not torch.equal(whole, Stage(Run(), every=100).fit())
+    for epoch in range(EPOCHS):  # however often documents are regrouped
+        assert sorted(chain.from_iterable(stage.seen[epoch * 8 : epoch * 8 + 8])) == list(range(63))
+
+
+@pytest.mark.parametrize("crash_at", [0, 8, 10, 11, 12, 14, 20, 23])
+def test_a_run_that_was_stopped_around_a_renewal_ends_bit_equal(tmp_path, crash_at):
+    first = Stage(Run(), every=3)
+    whole = first.fit()
+    with pytest.raises(Crash):
+        Stage(Run(tmp_path, interval=0.0), crash_at=crash_at, every=3).fit()
+    second = Stage(Run(tmp_path, interval=0.0), every=3)
+    assert torch.equal(second.fit(), whole)
+    assert second.seen == first.seen[crash_at:]
+    assert second.regrouped == [step for step in (8, 11, 14, 17, 20, 23) if step >= crash_at]
 
 
 def test_without_a_recent_checkpoint_only_the_time_since_it_is_lost(tmp_path):

@@ -282,3 +282,48 @@ def test_what_becomes_of_a_row_does_not_depend_on_the_rows_beside_it(width: int)
     every = updated(torch.arange(40))
     for rows in (torch.tensor([7]), torch.tensor([1, 7, 8]), torch.arange(3, 40, 4)):
         assert torch.equal(updated(rows)[rows], every[rows])
+
+
+def test_numbers_of_two_bytes_are_updated_as_those_of_four() -> None:
+    """Each is a sum of two bfloat16 numbers, which have 16 bits, not 24."""
+    for at_once in (2**22, 3):
+        wide, halves = nn.Parameter(numbers(7, 5).bfloat16().float()), nn.Parameter(numbers(7, 5).bfloat16())
+        optimizers = [AdamW([parameter], 1e-3, weight_decay=0.1) for parameter in (wide, halves)]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(optimizer_module, "_NUMBERS_AT_ONCE", at_once)
+            for step in range(50):
+                for parameter, optimizer in zip((wide, halves), optimizers, strict=True):
+                    parameter.grad = numbers(7, 5, seed=step).bfloat16().to(parameter.dtype)
+                    optimizer.step()
+        state = optimizers[1].state[halves]
+        assert {tensor.dtype for name, tensor in state.items() if name != "step"} == {torch.bfloat16}
+        torch.testing.assert_close(halves.float() + state["below"], wide.detach(), rtol=1e-3, atol=5e-4)
+        assert torch.equal((halves.float() + state["below"]).bfloat16(), halves.detach())
+
+
+@pytest.mark.parametrize("compensated", [True, False])
+def test_small_updates_of_bfloat16_add_up(compensated: bool) -> None:
+    """A quadratic whose minimum is at 2, from 1 on: the next number above 1 is 1/128 away, a step is 1e-3."""
+    parameter = nn.Parameter(torch.ones(3, dtype=torch.bfloat16))
+    optimizer = AdamW([parameter], 1e-3)
+    plain = torch.optim.AdamW([parameter], 1e-3, weight_decay=0.0)
+    for _ in range(2500):
+        parameter.grad = (parameter.detach() - 2).bfloat16()
+        (optimizer if compensated else plain).step()
+    expected = 2.0 if compensated else 1.0  # plain numbers are where they began
+    torch.testing.assert_close(parameter.detach().float(), torch.full((3,), expected), rtol=0, atol=0.05)
+
+
+def test_the_state_of_numbers_of_two_bytes_comes_back_as_it_was() -> None:
+    found = []
+    for stops in (False, True):
+        parameter = nn.Parameter(numbers(6).bfloat16())
+        optimizer = AdamW([parameter], 1e-3)
+        for step in range(10):
+            parameter.grad = numbers(6, seed=step).bfloat16()
+            optimizer.step()
+            if stops and step == 4:
+                state, optimizer = optimizer.state_dict(), AdamW([parameter], 1e-3)
+                optimizer.load_state_dict(state)
+        found.append((parameter.detach(), optimizer.state[parameter]["below_sq"]))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))

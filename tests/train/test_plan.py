@@ -147,6 +147,15 @@ def test_a_dry_run_counts_what_happens_between_epochs_and_after_them(plans):
     assert all(work.seconds > 0 for work in plan.work.values())
 
 
+def test_a_dry_run_counts_renewals_within_an_epoch(plans):
+    dry("unidec", epochs=6, refit=False, refresh_steps=3)
+    dry("ance", epochs=4, refresh_steps=2, mine_from=1)
+    unidec, ance = plans
+    assert [plan.stages[0].steps for plan in plans] == [4, 5]
+    assert unidec.work["hard negatives"].times == unidec.work["clusters of documents"].times == 6  # of 16 steps
+    assert ance.work["hard negatives"].times == 8  # of 15 steps
+
+
 def test_a_dry_run_counts_later_stages_and_linkers(plans):
     dry("oak", epochs=3, linker="ngame", linker_epochs=2, classifier_epochs=1, train_links="out-of-fold", folds=2)
     (plan,) = plans

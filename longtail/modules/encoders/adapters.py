@@ -50,6 +50,9 @@ def add_lora(backbone: nn.Module, rank: int, *, name: str, seed: int) -> Any:
         warnings.simplefilter("ignore", FutureWarning)  # of transformers, at what peft asks it
         torch.manual_seed(seed)
         peft.inject_adapter_in_model(config, backbone)
+    for of, parameter in backbone.named_parameters():
+        if ".lora_" in of:
+            parameter.data = parameter.data.float()  # beside weights of bfloat16, too
     return config
 
 
@@ -63,7 +66,8 @@ def merged(backbone: nn.Module) -> dict[str, Tensor]:
     with torch.no_grad():
         for name, layer in backbone.named_modules():
             if hasattr(layer, "get_delta_weight"):
-                state[f"{name}.weight"] = state[f"{name}.weight"] + layer.get_delta_weight("default")
+                weight = state[f"{name}.weight"]
+                state[f"{name}.weight"] = (weight + layer.get_delta_weight("default")).to(weight.dtype)
     return state
 
 

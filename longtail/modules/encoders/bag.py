@@ -43,8 +43,17 @@ class BagEncoder(Encoder):
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
+        return unit(self.sums(self.table, text))
+
+    @property
+    def features(self) -> Table:
+        """The table."""
+        return self.table
+
+    def sums(self, table: Table, text: Tokens) -> Tensor:
+        """(B, D) sums of the rows of a table, for each bag."""
         assert isinstance(text, BagTokens)
-        return unit(self.table.bag_sum(text))
+        return table.bag_sum(text)
 
     def with_table(self, table: Table) -> BagEncoder:
         """The same features with the rows of another table, (V, D')."""

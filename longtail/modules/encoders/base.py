@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
+from longtail.modules.table import Table
 from longtail.shards.shard import everyones
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokenizer, Tokens
@@ -29,6 +30,20 @@ class Encoder(nn.Module):
     width: int
     tokenizer: Tokenizer
     __call__: Callable[..., Tensor]
+
+    @property
+    def core(self) -> Encoder:
+        """The encoder itself; of one that mixes what another makes of fields, that other."""
+        return self
+
+    @property
+    def features(self) -> Table | None:
+        """The table of features that it consists of, where it is nothing else."""
+        return None
+
+    def sums(self, table: Table, text: Tokens) -> Tensor:
+        """(B, D) what `forward` makes of B texts, before their length is made 1, of another table than `features`."""
+        raise NotImplementedError
 
     @property
     def label_tokenizer(self) -> Tokenizer:

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import torch
 
+from longtail.errors import BadInput
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.convolution import ConvolutionEncoder
+from longtail.modules.encoders.fielded import with_fields
 from longtail.modules.encoders.recurrent import RecurrentEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 
@@ -81,7 +83,12 @@ def encoder_named(name: str) -> EncoderKind:
 
 def row_of(encoder: Encoder) -> EncoderKind:
     """The row of an encoder by its class; of rows that share one, the last, which is the general one."""
-    return {row.kind: row for row in ENCODERS.values()}[type(encoder)]
+    return {row.kind: row for row in ENCODERS.values()}[type(encoder.core)]
+
+
+def load_encoder(name: str, folder: Path) -> Encoder:
+    """Open what ``save`` of an encoder wrote, by the name of its row; one that reads fields apart, too."""
+    return with_fields(ENCODERS[name].load(folder), folder)
 
 
 def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int:
@@ -89,9 +96,14 @@ def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int
 
     Returns:
         How many were joined; 0 for an encoder that has no layers to choose from.
+
+    Raises:
+        BadInput: it reads fields apart.
     """
-    if not isinstance(encoder, TransformerEncoder):
+    if not isinstance(encoder.core, TransformerEncoder):
         return 0
+    if not isinstance(encoder, TransformerEncoder):
+        raise BadInput("fields_apart", "this recipe joins layers of a transformer", remedy="leave it out")
     encoder.join(layers(encoder.depth))
     return len(encoder.layers)
 

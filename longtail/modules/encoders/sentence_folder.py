@@ -22,7 +22,7 @@ _PATH = re.compile(r"[\w-]*")  # of a module: a folder, or the model's own
 _IDENTITY = "torch.nn.modules.linear.Identity"
 _PROMPTS = "config_sentence_transformers.json"
 _SIDES = (("query",), ("document", "passage", "corpus"))  # what prefixes of documents and of labels are called
-_WINDOWS, _LAYERS = "windows.json", "joined_layers.json"
+_LAYERS = "joined_layers.json"
 _AGAIN = "get the model again"
 
 
@@ -96,28 +96,6 @@ def write_sentence_folder(
             for i, (layer, kind) in enumerate(zip(layers, kinds, strict=True))
         ],
     )
-
-
-class Windows(NamedTuple):
-    """How a long text is cut: see `longtail.text.huggingface.TransformerTokenizer`."""
-
-    windows: int = 1
-    stride: int | None = None
-
-
-def read_windows(folder: Path) -> Windows:
-    """What `write_windows` wrote, if anything."""
-    said = read_if_there(folder / _WINDOWS, dict)
-    windows, stride = said.get("windows", 1), said.get("stride")
-    if not isinstance(windows, int) or windows < 1 or not isinstance(stride, (int, type(None))):
-        raise BadInput(folder / _WINDOWS, f"expected numbers of windows and stride, found {said}", remedy=_AGAIN)
-    return Windows(windows, stride)
-
-
-def write_windows(folder: Path, cut: Windows) -> None:
-    """Note how texts are cut, where they are; sentence-transformers has no place for it."""
-    if cut.windows > 1:
-        write_json(folder / _WINDOWS, cut._asdict())
 
 
 def read_layers(folder: Path) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -11,32 +10,31 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
 from longtail.modules.encoders.adapters import add_lora, merged, save_lora
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.decoders import is_causal, see_ahead
+from longtail.modules.encoders.layers import groups_by_layer
+from longtail.modules.encoders.pooling import WindowPool, Windows, pooled
 from longtail.modules.encoders.sentence_folder import (
     POOLING,
     SentenceFolder,
-    Windows,
     first_numbers,
     linear,
     read_layers,
-    read_windows,
     write_layers,
     write_sentence_folder,
-    write_windows,
 )
 from longtail.modules.encoders.sub_batches import cuts
 from longtail.shards.shard import step_seed
-from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet
+from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.tokens import PaddedTokens, Tokens
 
 PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
-_LAYER = re.compile(r"\.(\d+)\.")  # the first number in a parameter's name
+WEIGHTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
 _OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
@@ -60,6 +58,8 @@ class TransformerEncoder(Encoder):
         max_length: tokens a text may have; None takes what the folder says.
         windows: of ``max_length`` tokens that a text is read in, at most: its pooled states are the mean over them.
             None takes what a folder that `save` wrote says, else 1.
+        window_pooling: ``mean``, or ``attention`` for a mean whose weights are learned (`WindowPool`). None takes what
+            is in such a folder, with its weights, else the mean.
         stride: tokens of the text from the beginning of a window to that of the next; None takes what is in one.
         pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
             what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
@@ -72,7 +72,8 @@ class TransformerEncoder(Encoder):
 
     Attributes:
         texts_at_once: whose activations are held in training; None for all of a batch.
-        precision: of products, one of `PRECISIONS`: what layers compute with, while weights and vectors are float32.
+        precision: of products, one of `PRECISIONS`: what layers compute with, while vectors are float32; weights that
+            are bfloat16 (`hold`) compute in bfloat16 whatever it is.
         layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
         weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
@@ -99,6 +100,7 @@ class TransformerEncoder(Encoder):
         max_length: int | None = None,
         windows: int | None = None,
         stride: int | None = None,
+        window_pooling: str | None = None,
         pooling: str | None = None,
         bidirectional: bool = False,
         document_prefix: str | None = None,
@@ -119,7 +121,9 @@ class TransformerEncoder(Encoder):
             stated if given is None else given
             for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
         ]
-        cut = read_windows(folder) if windows is None else Windows(windows, stride)
+        found = Windows.read(folder)
+        cut = found if windows is None else Windows(windows, stride)
+        cut = cut if window_pooling is None else cut._replace(pooling=window_pooling)
         self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0], windows=cut.windows, stride=cut.stride)
         self._label_prefix = prefixes[1]
         self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
@@ -135,8 +139,15 @@ class TransformerEncoder(Encoder):
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
             self.projection = linear({"linear.weight": start})
         self.width = hidden if self.projection is None else self.projection.out_features
+        self.windows = WindowPool(cut, hidden)
         if joined := read_layers(folder):
             self.join(joined)
+        if cut == found:
+            self.windows.read(folder)
+
+    def hold(self, weights: str) -> None:
+        """Hold the transformer in numbers of another kind, a key of `WEIGHTS`; a projection stays float32."""
+        self.backbone.to(WEIGHTS[weights])
 
     @property
     def depth(self) -> int:
@@ -154,6 +165,7 @@ class TransformerEncoder(Encoder):
             raise BadInput("widths", problem, remedy="leave it out")
         self.layers, self.projection = tuple(layers), None
         self.width = len(layers) * int(self.backbone.config.hidden_size)
+        self.windows = WindowPool(self.windows.cut, self.width)
 
     @classmethod
     def make(
@@ -208,34 +220,18 @@ class TransformerEncoder(Encoder):
         self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
-        """Groups for an optimiser: parameters of one learning rate and one weight decay, in their order.
-
-        Source: discriminative fine-tuning (Howard and Ruder, 2018), section 3.2, layer by layer.
-
-        Args:
-            rate: of the highest layer, and of what is above it.
-        """
-        layers = int(self.backbone.config.num_hidden_layers)
-        groups: dict[tuple[int, float], list[nn.Parameter]] = {}
-        for name, parameter in self.named_parameters():
-            found = _LAYER.search(name)
-            below = layers - 1 - int(found[1]) if found else layers * ("embed" in name)
-            key = below if self.layer_decay < 1 else 0, self.weight_decay * (parameter.ndim > 1)
-            groups.setdefault(key, []).append(parameter)
-        return [
-            {"params": params, "lr": rate * self.layer_decay**below, "weight_decay": decay}
-            for (below, decay), params in groups.items()
-        ]
+        """Groups for an optimiser; see `longtail.modules.encoders.layers.groups_by_layer`."""
+        decays = {"layer_decay": self.layer_decay, "weight_decay": self.weight_decay}
+        below = [(name, parameter) for name, parameter in self.named_parameters() if not name.startswith("windows.")]
+        mix = [] if self.windows.mix is None else [self.windows.mix.group(rate)]
+        return [*groups_by_layer(below, self.depth, rate, **decays), *mix]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
         windows, of = text.windows(self.tokenizer.max_length)
-        pooled = self._encoded(windows)  # (S, H)
-        if len(windows) > len(text):
-            sums = pooled.new_zeros(len(text), pooled.shape[1]).index_add(0, of, pooled)
-            pooled = sums / of.bincount(minlength=len(text))[:, None]  # (B, H)
-        vectors = pooled if self.projection is None else self.projection(pooled)  # (B, D)
+        states = self.windows(self._encoded(windows), of, len(text))  # (B, H), of (S, H)
+        vectors = states if self.projection is None else self.projection(states)  # (B, D)
         if self.widths and self.training and torch.is_grad_enabled():
             width = self.widths[step_seed() % len(self.widths)]
             vectors = F.pad(vectors[:, :width], (0, self.width - width))
@@ -267,25 +263,22 @@ class TransformerEncoder(Encoder):
 
     def _pooled(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
-        half = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        asked = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
+        half = asked or words.dtype == torch.bfloat16
         with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
             found = self.backbone(
                 inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers)
             )
         states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
         hidden = torch.cat(states, 2).float()  # (B, T, H), or (B, T, H) of each layer side by side
-        if self.pooling == "cls":
-            return hidden[:, 0]  # (B, H)
-        if self.pooling == "last":
-            return hidden[torch.arange(len(hidden), device=hidden.device), mask.sum(1) - 1]  # (B, H)
-        return (hidden * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)  # (B, H)
+        return pooled(hidden, mask, self.pooling)
 
     def save(self, folder: Path) -> None:
         """Write a folder that ``SentenceTransformer`` and ``transformers.AutoModel.from_pretrained`` open.
 
         The former then encodes as this encoder does, if it does not join layers (of several windows, the first); the
         latter gives the hidden states. Adapters are in its weights, and by themselves in a folder ``adapter``, which
-        ``peft`` opens.
+        ``peft`` opens. Weights that are held in bfloat16 are written so.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
@@ -301,10 +294,16 @@ class TransformerEncoder(Encoder):
             projection=self.projection,
             prefixes=(self.tokenizer.prefix, self._label_prefix),
         )
-        write_windows(folder, Windows(self.tokenizer.windows, self.tokenizer.stride))
+        self.windows.save(folder)
         write_layers(folder, self.layers)
 
     @classmethod
     def load(cls, folder: Path, device: torch.device | str = "cpu") -> TransformerEncoder:
-        """Read what `save` wrote, or any other folder that the class takes, in eval mode."""
-        return cls(folder).to(device).eval()
+        """Read what `save` wrote, or any other folder that the class takes, in eval mode.
+
+        Weights that the folder has in bfloat16 are held so: a model then ranks as it did when it was trained.
+        """
+        encoder, said = cls(folder), read_if_there(folder / "config.json", dict)
+        if "bfloat16" in {said.get("dtype"), said.get("torch_dtype")}:  # as versions of transformers call it
+            encoder.hold("bfloat16")
+        return encoder.to(device).eval()
