@@ -37,8 +37,15 @@ def test_lists_in_ranked_labels_out(tiny):
     assert bundle.predict([]) == []
 
 
-@pytest.mark.parametrize("encoder", ["transformer", "convolution"])
-@pytest.mark.parametrize("recipe", WITH_ENCODER)
+@pytest.mark.parametrize(
+    ("recipe", "encoder"),
+    [
+        (recipe, encoder)
+        for recipe in WITH_ENCODER
+        for encoder in ("transformer", "convolution", "lstm")
+        if recipe != "attentionxml" or encoder == "lstm"  # whose labels read the states of one
+    ],
+)
 def test_a_run_folder_gives_the_same_model_with_any_encoder(recipe, encoder, tiny, tiny_bert, tmp_path):
     options = {"encoder": str(tiny_bert) if encoder == "transformer" else encoder, "max_length": 16, "width": 8}
     options |= {"epochs": 1, "batch": 2, "random_negatives": 1}
