@@ -224,23 +224,26 @@ class Texts:
         found = [column.unfit() for column in (self.uids, *self.fields.values())]
         return [problem for problem in found if problem is not None]
 
-    def joined(self, fields: Sequence[str], between: str = " ") -> Iterator[str]:
-        """Each text's chosen fields in NFC, joined: what an encoder reads.
-
-        Args:
-            fields: their names; those that lack are skipped.
-            between: stands between them; where it is no space, fields that lack are empty, and each has its place.
-        """
-        columns = [self.fields[name] for name in fields if name in self.fields]
-        if not columns:
-            problem = f"none of the fields {', '.join(fields)} is in the data"
-            raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
-        if between != " ":
-            every = [self.fields.get(name) or repeat("", len(self)) for name in fields]
-            return (canonical(between.join(parts)) for parts in zip(*every, strict=True))
+    def joined(self, fields: Sequence[str]) -> Iterator[str]:
+        """Each text's chosen fields in NFC, joined by a space: what an encoder reads. Fields that lack are skipped."""
+        columns = [self.fields[name] for name in self._present(fields)]
         if len(columns) == 1:
             return map(canonical, columns[0])
         return (canonical(" ".join(filter(None, parts))) for parts in zip(*columns, strict=True))
+
+    def in_places(self, fields: Sequence[str], between: str) -> Iterator[str]:
+        """The same with a text between all of them: a field that lacks is empty, and has its place."""
+        present = self._present(fields)
+        columns = [self.fields[name] if name in present else repeat("", len(self)) for name in fields]
+        return (canonical(between.join(parts)) for parts in zip(*columns, strict=True))
+
+    def _present(self, fields: Sequence[str]) -> list[str]:
+        """Those fields that there are, at least one."""
+        present = [name for name in fields if name in self.fields]
+        if not present:
+            problem = f"none of the fields {', '.join(fields)} is in the data"
+            raise BadInput("fields", problem, remedy=f"there are {', '.join(self.fields)}")
+        return present
 
     def digest(self) -> str:
         """SHA-256 of uids and fields, in hexadecimal."""

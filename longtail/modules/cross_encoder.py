@@ -11,15 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
-from longtail.modules.encoders.sub_batches import cuts
+from longtail.modules.encoders.sub_batches import by_length
 from longtail.text.huggingface import model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.pairs import PairTokenizer, PairTokens
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray
 
 _PAIRS = 1024  # whose logits are asked for at a time
-_OVERHEAD = {"cpu": 128}  # what one more sub-batch costs, in tokens, as to `TransformerEncoder`
-_OVERHEAD_ELSEWHERE = 16_384
 
 
 class CrossEncoder(nn.Module):
@@ -65,12 +63,9 @@ class CrossEncoder(nn.Module):
 
     def forward(self, pairs: PairTokens) -> Tensor:
         """The (E,) float32 logits of E pairs; neither padding nor other pairs change one by more than rounding."""
-        lengths = pairs.mask.sum(1)
-        order = lengths.argsort(stable=True)
-        in_order = lengths[order].cpu().numpy()
-        ends = cuts(in_order, _OVERHEAD.get(pairs.ids.device.type, _OVERHEAD_ELSEWHERE))
+        order, lengths, ends = by_length(pairs.mask)
         parts = [
-            self._logits(pairs.rows(order[start:end], int(in_order[end - 1]))) for start, end in pairwise(ends.tolist())
+            self._logits(pairs.rows(order[start:end], int(lengths[end - 1]))) for start, end in pairwise(ends.tolist())
         ]
         return torch.cat(parts)[order.argsort()]
 

@@ -81,8 +81,8 @@ class TwoHeads(Encoder):
         self.project: nn.Module = nn.Identity()
         if projection:
             self.project = nn.Sequential(_linear(encoder.width, projection, generator), nn.Dropout(0.1))
-        elif encoder.features is not None:
-            self.table = deepcopy(encoder.features)
+        elif (features := encoder.features) is not None:
+            self.table = deepcopy(features.table)
         else:
             self.project = nn.Linear(encoder.width, encoder.width, bias=False)
             nn.init.eye_(self.project.weight)
@@ -119,7 +119,9 @@ class TwoHeads(Encoder):
 
     def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
         if self.table is not None:
-            return self.text.encoder.sums(self.table, text)
+            features = self.text.encoder.features
+            assert features is not None
+            return features.sums(self.table, text)
         u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
         return u
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +32,8 @@ class Narrowing(NamedTuple):
     labels: FloatArray
 
 
-def narrowing(queries: FloatArray, table: FloatArray, kept: float) -> Narrowing:
-    """The narrowing to the fewest numbers, K, that keeps most of the scores of some queries.
+def narrowings(queries: FloatArray, table: FloatArray, kept: Sequence[float] = KEPT) -> Iterator[Narrowing]:
+    """The narrowings to the fewest numbers, K, that keep some shares of the scores of some queries, in their order.
 
     Of all maps to K numbers it has the least mean square of <q, w> - <q', w'> over queries and labels (Eckart and
     Young, 1936, for the table times the root of the queries' second moments). That is at most 1 - kept of the mean
@@ -42,7 +42,7 @@ def narrowing(queries: FloatArray, table: FloatArray, kept: float) -> Narrowing:
     Args:
         queries: (n, W + 1) of texts as they will be asked about, n at least 1.
         table: (L, W + 1).
-        kept: in (0, 1).
+        kept: shares, in (0, 1).
     """
     q, w = queries[:, :-1].astype(np.float64), table[:, :-1].astype(np.float64)
     moments, axes = np.linalg.eigh(q.T @ q / len(q))
@@ -50,8 +50,9 @@ def narrowing(queries: FloatArray, table: FloatArray, kept: float) -> Narrowing:
     root = (axes * lengths) @ axes.T  # (W, W)
     squares, directions = np.linalg.eigh(root @ (w.T @ w) @ root)
     shares = np.cumsum(squares[::-1]) / max(squares.sum(), _LEAST)  # (W,)
-    chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, kept)) + 1]  # (W, K)
-    return Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
+    for share in kept:
+        chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, share)) + 1]  # (W, K)
+        yield Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
 
 
 class Narrowed:

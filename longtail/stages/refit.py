@@ -19,7 +19,7 @@ from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
 from longtail.model.side_by_side import side_by_side
 from longtail.search.fusion import Fusion
-from longtail.search.narrow import KEPT, narrowing
+from longtail.search.narrow import narrowings
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
@@ -90,8 +90,8 @@ def narrowed(model: Bundle, documents: Texts) -> Bundle:
     queries, table = model.queries(asked, "fused"), model.table("fused", rows)
     tried = asked[:: len(asked) // _TRIED + 1]
     first = model.search(tried, _FIRST, kind="fused").ids
-    for kept in KEPT:
-        less = model.narrowed(narrowing(queries, table, kept))
+    for narrow in narrowings(queries, table):
+        less = model.narrowed(narrow)
         found = less.search(tried, _FIRST, kind="fused").ids
         if (first[:, :, None] == found[:, None]).any(2).mean() >= _SAME:
             return less

@@ -18,7 +18,7 @@ _END = -1  # in a row of a token table, the end of each field but the last
 class FieldTokenizer:
     """Tokens of the fields of a text, each by the same tokeniser.
 
-    A text is its fields with a NUL between them, which no text can hold (`longtail.data.texts.Texts.joined`); those
+    A text is its fields with a NUL between them, which no text can hold (`longtail.data.texts.Texts.in_places`); those
     that it lacks at its end may be left out. A field that is empty has no tokens, and is none of a batch's parts; a
     text of empty fields alone is one empty part, of the first field.
 

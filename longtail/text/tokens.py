@@ -249,14 +249,18 @@ def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache
 
     Args:
         texts: n texts.
-        fields: which of their fields the encoder reads, joined by a space, or by what the tokeniser says.
+        fields: which of their fields the encoder reads, joined by a space, or apart where the tokeniser reads them so.
         tokenizer: makes the tokens.
         cache: a folder that keeps tables, keyed by the hash of content, fields and tokeniser: a table is made once,
             or again where it is not whole, and memory-mapped from then on. None keeps it in memory.
     """
-    between: str = getattr(tokenizer, "between", " ")
+    between = getattr(tokenizer, "between", None)
+
+    def made() -> Ragged:
+        return tokenizer(texts.joined(fields) if between is None else texts.in_places(fields, between))
+
     if cache is None:
-        return tokenizer(texts.joined(fields, between))
+        return made()
     key = hashlib.sha256(f"{texts.digest()} {','.join(fields)} {tokenizer.fingerprint}".encode()).hexdigest()
     folder = cache / f"tokens-{key[:32]}"
-    return kept(folder, lambda: tokenizer(texts.joined(fields, between)).save(folder), Ragged.load)
+    return kept(folder, lambda: made().save(folder), Ragged.load)

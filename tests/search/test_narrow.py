@@ -8,7 +8,7 @@ import torch
 
 from longtail.data.sparse import csr
 from longtail.search.exact import Exact
-from longtail.search.narrow import Narrowed, narrowing
+from longtail.search.narrow import Narrowed, narrowings
 
 
 def with_last(vectors, last):
@@ -32,7 +32,7 @@ def error(queries, table, narrow):
 @pytest.mark.parametrize("kept", [0.6, 0.9, 0.997])
 def test_no_more_is_lost_than_was_allowed_and_one_number_less_would_lose_more(drawn, kept):
     queries, table = drawn
-    narrow = narrowing(queries, table, kept)
+    (narrow,) = narrowings(queries, table, [kept])
     assert error(queries, table, narrow) <= 1 - kept + 1e-5
     fewer = narrow._replace(queries=np.delete(narrow.queries, -2, 1), labels=np.delete(narrow.labels, -2, 1))
     assert error(queries, table, fewer) > 1 - kept
@@ -41,7 +41,7 @@ def test_no_more_is_lost_than_was_allowed_and_one_number_less_would_lose_more(dr
 def test_it_is_the_best_that_as_few_numbers_can_do(drawn):
     """The naive twin: the singular values of all scores say how much any map to so few numbers must lose."""
     queries, table = drawn
-    narrow = narrowing(queries, table, 0.9)
+    (narrow,) = narrowings(queries, table, [0.9])
     K = narrow.queries.shape[1] - 1
     squares = np.linalg.svd(queries[:, :-1] @ table[:, :-1].T, compute_uv=False) ** 2
     np.testing.assert_allclose(error(queries, table, narrow), squares[K:].sum() / squares.sum(), rtol=1e-3)
@@ -54,7 +54,7 @@ def test_it_is_the_best_that_as_few_numbers_can_do(drawn):
 def test_what_no_query_has_costs_nothing_and_constants_stay(drawn):
     queries, table = drawn
     queries[:, 5:-1] = 0
-    narrow = narrowing(queries, table, 0.9999)
+    (narrow,) = narrowings(queries, table, [0.9999])
     assert narrow.queries.shape[1] - 1 <= 5
     np.testing.assert_allclose((table @ narrow.labels)[:, -1], table[:, -1])
     np.testing.assert_array_equal((queries @ narrow.queries)[:, -1], 1)
@@ -66,7 +66,8 @@ def test_what_is_found_by_few_numbers_is_ranked_by_all(drawn, monkeypatch):
     for looked, share in ((100, 1.0), (10, 0.9)):
         monkeypatch.setattr("longtail.search.narrow._LOOKED", looked)
         monkeypatch.setattr("longtail.search.narrow._ROWS", 128)
-        index = Narrowed(lambda ids: table[ids], narrowing(queries, table, 0.99), torch.device("cpu"))
+        (narrow,) = narrowings(queries, table, [0.99])
+        index = Narrowed(lambda ids: table[ids], narrow, torch.device("cpu"))
         found = index.search(queries, 5)
         same = found.ids == exact.ids
         assert same.mean() >= share - 0.02

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.base import Encoder, Features
 from longtail.modules.encoders.static import start_from
 from longtail.modules.table import Table, module_state, unit
 from longtail.text.bag import BagTokenizer
@@ -43,17 +43,12 @@ class BagEncoder(Encoder):
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
-        return unit(self.sums(self.table, text))
+        return unit(_sums(self.table, text))
 
     @property
-    def features(self) -> Table:
-        """The table."""
-        return self.table
-
-    def sums(self, table: Table, text: Tokens) -> Tensor:
-        """(B, D) sums of the rows of a table, for each bag."""
-        assert isinstance(text, BagTokens)
-        return table.bag_sum(text)
+    def features(self) -> Features:
+        """The table, and sums of its rows."""
+        return Features(self.table, _sums)
 
     def with_table(self, table: Table) -> BagEncoder:
         """The same features with the rows of another table, (V, D')."""
@@ -79,3 +74,8 @@ class BagEncoder(Encoder):
         Encoder.__init__(encoder)
         encoder.tokenizer, encoder.width, encoder.table = BagTokenizer.load(folder), table.width, table
         return encoder
+
+
+def _sums(table: Table, text: Tokens) -> Tensor:
+    assert isinstance(text, BagTokens)
+    return table.bag_sum(text)

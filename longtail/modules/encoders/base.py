@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,18 @@ from longtail.text.tokens import Tokenizer, Tokens
 from longtail.topk import FloatArray
 
 _TOKENS = 2**17  # at most, of the texts that are encoded at a time: 128 of each of 1,024
+
+
+class Features(NamedTuple):
+    """The table that an encoder consists of, and how it reads that: for who reads another one in the same way.
+
+    Attributes:
+        table: of features.
+        sums: what is made of B texts by a table like that, (B, D), before their length is made 1.
+    """
+
+    table: Table
+    sums: Callable[[Table, Tokens], Tensor]
 
 
 class Encoder(nn.Module):
@@ -37,13 +50,9 @@ class Encoder(nn.Module):
         return self
 
     @property
-    def features(self) -> Table | None:
-        """The table of features that it consists of, where it is nothing else."""
+    def features(self) -> Features | None:
+        """What it consists of, where that is a table of features and nothing else."""
         return None
-
-    def sums(self, table: Table, text: Tokens) -> Tensor:
-        """(B, D) what `forward` makes of B texts, before their length is made 1, of another table than `features`."""
-        raise NotImplementedError
 
     @property
     def label_tokenizer(self) -> Tokenizer:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from longtail.errors import BadInput
 from longtail.files import read_json, write_json
-from longtail.modules.encoders.base import Encoder
+from longtail.modules.encoders.base import Encoder, Features
 from longtail.modules.encoders.mixing import Mix
 from longtail.modules.table import Table, unit
 from longtail.text.fields import FieldTokenizer
@@ -48,19 +48,22 @@ class FieldedEncoder(Encoder):
         return FieldTokenizer(self.encoder.label_tokenizer, self.count)
 
     @property
-    def features(self) -> Table | None:
-        """The table of the encoder."""
-        return self.encoder.features
+    def features(self) -> Features | None:
+        """The table of the encoder, and what is mixed of its sums."""
+        own = self.encoder.features
+        if own is None:
+            return None
+
+        def sums(table: Table, text: Tokens) -> Tensor:
+            assert isinstance(text, FieldTokens)
+            return self._mixed(unit(own.sums(table, text.parts)), text)
+
+        return Features(own.table, sums)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, FieldTokens)
         return unit(self._mixed(self.encoder(text.parts), text))
-
-    def sums(self, table: Table, text: Tokens) -> Tensor:
-        """What `forward` mixes, with the rows of another table in place of the encoder's."""
-        assert isinstance(text, FieldTokens)
-        return self._mixed(unit(self.encoder.sums(table, text.parts)), text)
 
     def _mixed(self, vectors: Tensor, text: FieldTokens) -> Tensor:
         mixed: Tensor = self.mix(vectors, text.of, text.kind, len(text))

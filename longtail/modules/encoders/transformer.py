@@ -28,16 +28,13 @@ from longtail.modules.encoders.sentence_folder import (
     write_layers,
     write_sentence_folder,
 )
-from longtail.modules.encoders.sub_batches import cuts
+from longtail.modules.encoders.sub_batches import by_length
 from longtail.shards.shard import step_seed
 from longtail.text.huggingface import TransformerTokenizer, model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.tokens import PaddedTokens, Tokens
 
 PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
 WEIGHTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-# What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
-_OVERHEAD = {"cpu": 128}
-_OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
 
 
 class TransformerEncoder(Encoder):
@@ -239,10 +236,7 @@ class TransformerEncoder(Encoder):
 
     def _encoded(self, text: PaddedTokens) -> Tensor:
         """One (B, H) row of pooled states a text, or a window of one."""
-        lengths = text.mask.sum(1)
-        order = lengths.argsort(stable=True)
-        in_order = lengths[order].cpu().numpy()
-        ends = cuts(in_order, _OVERHEAD.get(text.ids.device.type, _OVERHEAD_ELSEWHERE))
+        order, lengths, ends = by_length(text.mask)
         held = self.texts_at_once if torch.is_grad_enabled() else None
         if held is not None:
             ends = np.unique(np.concatenate([ends, *(np.arange(*span, held) for span in pairwise(ends))]))
@@ -255,7 +249,7 @@ class TransformerEncoder(Encoder):
             for some_words, some_mask, width in zip(
                 torch.split(words, counts),
                 torch.split(text.mask[order], counts),
-                in_order[ends[1:] - 1].tolist(),
+                lengths[ends[1:] - 1].tolist(),
                 strict=True,
             )
         ]

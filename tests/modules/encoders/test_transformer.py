@@ -15,7 +15,7 @@ from transformers import AutoModel
 
 from longtail.errors import BadInput
 from longtail.modules.encoders import transformer
-from longtail.modules.encoders.sub_batches import cuts
+from longtail.modules.encoders.sub_batches import OVERHEAD, cuts
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import quiet
 from longtail.text.tokens import PaddedTokens
@@ -48,7 +48,7 @@ def close(a: Tensor, b: Tensor) -> None:
 
 @pytest.fixture(params=[0, 8, 10**6], ids=["each length alone", "some", "all in one"])
 def overhead(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(transformer._OVERHEAD, "cpu", request.param)
+    monkeypatch.setitem(OVERHEAD, "cpu", request.param)
 
 
 @pytest.mark.usefixtures("overhead")
@@ -107,7 +107,7 @@ def test_padding_and_batch_do_not_matter(tiny_bert: Path) -> None:
 def test_sub_batches_leave_the_gradient_alone(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gradients = []
     for cost in (0, 10**6):
-        monkeypatch.setitem(transformer._OVERHEAD, "cpu", cost)
+        monkeypatch.setitem(OVERHEAD, "cpu", cost)
         encoder = TransformerEncoder(tiny_bert, projection=5).eval()
         found = encoder(tokens(encoder))
         (found @ found.T).square().sum().backward()
