@@ -55,16 +55,17 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
         head, *rows = read_json(RESULTS / f"{names[0]}.json", remedy="keep the figures")["scale"]
         yield from (_row(head), "|" + "---|" * len(head), *map(_row, rows))
         return
+    columns = [metric.replace("_", " ") for metric in metrics]
     several = ["set"] if len(names) > 1 else []
-    yield _row([*several, "method", "score", "seeds", *(metric.replace("_", " ") for metric in metrics)])
+    yield _row([*several, "method", "score", "seeds", *columns])
     yield "|" + "---|" * (len(several) + 3 + len(metrics))
     for name in names:
         found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
-        shown = {method: [_cell(method, row, metric) for metric in metrics] for method, row in found["rows"].items()}
+        shown = {method: [_cell(method, row, column) for column in columns] for method, row in found["rows"].items()}
         spent = {"published"} | {column for row in found["rows"].values() for column in row.get("costs", {})}
         best = [
-            None if metric.replace("_", " ") in spent else max(column, key=lambda cell: float(cell or 0))
-            for metric, column in zip(metrics, zip(*shown.values(), strict=True), strict=True)
+            None if column in spent else max(cells, key=lambda cell: float(cell or 0))
+            for column, cells in zip(columns, zip(*shown.values(), strict=True), strict=True)
         ]
         for position, (method, cells) in enumerate(shown.items()):
             row = found["rows"][method]
@@ -78,7 +79,7 @@ def _cell(method: str, row: dict[str, Any], column: str) -> str:
     """What a table says of a method in one of its columns."""
     if column == "published":
         return _published().get(method.partition(":")[0], "")
-    spent: str = row.get("costs", {}).get(column.replace("_", " "), "")
+    spent: str = row.get("costs", {}).get(column, "")
     return spent or _mean(row["metrics"].get(column, []))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from longtail.train import fit as module
+from longtail.train.progress import Progress
 
 
 def stopped_after(steps: int, train: Callable[[], Any]) -> None:
@@ -22,5 +23,18 @@ def stopped_after(steps: int, train: Callable[[], Any]) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "take_step", take_step)
+        with pytest.raises(KeyboardInterrupt):
+            train()
+
+
+def stopped_at_the_end(train: Callable[[], Any]) -> None:
+    """Let what trains be ended after its last step, of each of which there is a checkpoint."""
+
+    def ended(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Progress, "is_due", lambda _: True)
+        patch.setattr(Progress, "finish", ended)
         with pytest.raises(KeyboardInterrupt):
             train()

@@ -27,7 +27,7 @@ class Attended(Encoder):
     `attended` in training.
 
     Args:
-        encoder: has states, E wide.
+        encoder: of states, E wide.
         values: V, the width of the fully connected layer, an even number.
         dropout: share of the numbers of states that are dropped in a step.
         generator: draws the start of the layer.
@@ -36,14 +36,13 @@ class Attended(Encoder):
         text: the encoder.
 
     Raises:
-        BadInput: the encoder has no states, or the width is odd.
+        BadInput: the width is odd.
     """
 
-    def __init__(self, encoder: Encoder, values: int, *, dropout: float = 0.0, generator: torch.Generator) -> None:
+    def __init__(
+        self, encoder: RecurrentEncoder, values: int, *, dropout: float = 0.0, generator: torch.Generator
+    ) -> None:
         super().__init__()
-        if not isinstance(encoder, RecurrentEncoder):
-            problem = "expected one whose states at each word labels can attend to, found another"
-            raise BadInput("encoder", problem, remedy="take lstm")
         if values % 2:
             problem = f"expected an even number, half of which count against a label, found {values}"
             raise BadInput("hidden", problem, remedy="change it")
@@ -83,7 +82,8 @@ class Attended(Encoder):
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, settings: Mapping[str, Any]) -> Attended:
-        """Put the layer that `save` wrote onto an encoder, in eval mode."""
+        """Put the layer that `save` wrote onto the encoder of the model, in eval mode."""
+        assert isinstance(encoder, RecurrentEncoder)
         attended = cls(encoder, settings["values"], generator=torch.Generator())
         attended.layer.load_state_dict(load_file(folder / _FILE))
         return attended.eval()

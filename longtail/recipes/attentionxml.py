@@ -17,27 +17,28 @@ from longtail.recipes.tree_papers import ATTENTIONXML
 from longtail.search.attention import Attention
 from longtail.stages.recipe import recipe
 from longtail.stages.task import read
-from longtail.stages.trees import TreeOptions, clusters_by_words, levels_above, model_of, train_tree, tree_of
+from longtail.stages.trees import NestedTreeOptions, levels_above, model_of, nested_clusters, train_tree, tree_of
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TreeOptions):
+class Options(NestedTreeOptions):
     """AttentionXML."""
 
-    levels: int = option(3, "levels of clusters above the labels", within=COUNT)
-    branching: int = option(3, "times that a cluster is halved from a level of clusters to the next", within=COUNT)
     hidden: int = option(256, "of the fully connected layer that labels share, an even number", within=COUNT)
     encoder: str = "lstm"
+    levels: int = 3
     cluster_size: int = 8
     temperature: float = 1.0
 
     def check(self, dataset: Dataset) -> None:
-        """Refuse, besides, an encoder without states, and scores that are divided, as they are no cosines."""
+        """Refuse, besides, an encoder without states, fields read apart, and scores that are divided."""
         super().check(dataset)
         if not issubclass(encoder_named(self.encoder).kind, RecurrentEncoder):
             problem = f"expected lstm, whose states labels attend to, found {self.encoder}"
             raise BadInput("encoder", problem, remedy="leave it out")
+        if self.fields_apart:
+            raise BadInput("fields_apart", "labels attend to the words of one text here", remedy="leave it out")
         if self.temperature != 1:
             problem = f"expected 1, as scores are no cosines, found {self.temperature:g}"
             raise BadInput("temperature", problem, remedy="leave it out")
@@ -53,11 +54,11 @@ def attentionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """
     task = read(run, dataset, o)
     encoder, generator = task.text.encoder, torch.Generator().manual_seed(o.seed)
+    assert isinstance(encoder, RecurrentEncoder)
     states = Attended(encoder, o.hidden, dropout=o.dropout, generator=generator).to(run.device)
 
-    finest = clusters_by_words(run, task, o)  # (L,)
-    clusters = [finest >> o.branching * i for i in reversed(range(o.levels))]
-    levels = levels_above(task.text, task.train, clusters, (o.levels + 1) * [slice(0, encoder.width)], o)
+    clusters, columns = nested_clusters(run, task, o), (o.levels + 1) * [slice(0, encoder.width)]
+    levels = levels_above(task.text, task.train, clusters, columns, o)
     train_tree(task.text, task.train, levels, o, states)
     tree, w = tree_of(levels, o.temperature, Attention(encoder.width, o.hidden))
     return replace(model_of(task, tree, w), heads=states)

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 
 from longtail.data.dataset import Dataset
 from longtail.model import Bundle
-from longtail.options import COUNT, option
 from longtail.recipes.tree_papers import CASCADEXML
 from longtail.stages.recipe import recipe
 from longtail.stages.task import read
-from longtail.stages.trees import TreeOptions, clusters_by_words, join_layers_of, trained_tree
+from longtail.stages.trees import NestedTreeOptions, join_layers_of, nested_clusters, trained_tree
 from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TreeOptions):
+class Options(NestedTreeOptions):
     """CascadeXML."""
 
-    levels: int = option(2, "levels of clusters above the labels", within=COUNT)
-    branching: int = option(3, "times that a cluster is halved from a level of clusters to the next", within=COUNT)
     cluster_size: int = 4
 
 
@@ -44,6 +41,4 @@ def cascadexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     columns = [slice(width * i, width * (i + 1)) for i in range(1, joined)] or (o.levels + 1) * [slice(0, width)]
     columns[0] = slice(0, columns[0].stop)
 
-    finest = clusters_by_words(run, task, o)  # (L,)
-    clusters = [finest >> o.branching * i for i in reversed(range(o.levels))]
-    return trained_tree(task, clusters, columns, o)
+    return trained_tree(task, nested_clusters(run, task, o), columns, o)

@@ -55,7 +55,7 @@ ATTENTIONXML = Preset(
         **settings("AttentionXML's code: means over candidates", loss="binary_cross_entropy:over_labels=mean"),
     },
     departs=(
-        "word vectors are those of GloVe there, 300 wide, with states of 512 from each side; half of one width here",
+        "word vectors are those of GloVe there, 300 wide, with states of 512 from each side; here both are of --width",
         "levels are trained one after the other there, each from the weights of the one above; at once here",
         *_IN_TREES,
     ),

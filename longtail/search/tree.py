@@ -115,13 +115,15 @@ class Tree:
     def nodes(self, queries: FloatArray) -> TopK:
         """The nodes of the last level that are kept for (Q, D + 1) texts, with the probabilities of their paths."""
         first, *others = self.levels
-        rows, columns = np.indices((len(queries), len(first.vectors))).reshape(2, -1)
-        every = csr(rows, columns, (len(queries), len(first.vectors)))
-        scores = self._scores(every, queries, first.vectors, first.start)
-        odds = expit(scores)
-        if first.scale:
-            odds = np.minimum(softmax(scores.reshape(len(queries), -1), axis=1) * first.scale, 1).ravel()
-        top = ranked(CSR((odds, every.indices, every.indptr), shape=every.shape), first.beam)
+        shape = len(queries), len(first.vectors)
+        rows, columns = np.indices(shape).reshape(2, -1)
+        every = csr(rows, columns, shape)
+        if self.attention is None:
+            scores = seen_by(queries, first.start, first.vectors.shape[1]) @ first.vectors.T
+        else:
+            scores = self.attention.scores(every, queries, first.vectors).reshape(shape)
+        odds = np.minimum(softmax(scores, axis=1) * first.scale, 1) if first.scale else expit(scores)
+        top = ranked(CSR((odds.ravel(), every.indices, every.indptr), shape=shape), first.beam)
         for above, level in zip(self.levels, others, strict=False):
             top = ranked(self.worth(below(top, above.children), queries, level.vectors, level.start), level.beam)
         return top
@@ -135,22 +137,11 @@ class Tree:
             vectors: (M, W) of the nodes, the last number of each its bias.
             start: the first of the columns of a text that they read.
         """
-        odds = expit(self._scores(reached, queries, vectors, start))
-        return CSR((reached.data * odds, reached.indices, reached.indptr), shape=reached.shape)
-
-    def _scores(self, pairs: CSR, queries: FloatArray, vectors: FloatArray, start: int) -> FloatArray:
-        """The logits of the pairs that are stored, (nnz,)."""
-        if self.attention is not None:
-            return self.attention.scores(pairs, queries, vectors)
-        seen = seen_by(queries, start, vectors.shape[1])
-        if pairs.nnz == pairs.shape[0] * pairs.shape[1]:
-            every: FloatArray = (seen @ vectors.T).ravel()
-            return every
-        of, scores = row_of_entry(pairs), np.empty(pairs.nnz, np.float32)
-        for at in range(0, pairs.nnz, _PAIRS):
-            some = slice(at, at + _PAIRS)
-            scores[some] = np.einsum("ij,ij->i", seen[of[some]], vectors[pairs.indices[some]])
-        return scores
+        if self.attention is None:
+            scores = _inner_products(reached, seen_by(queries, start, vectors.shape[1]), vectors)
+        else:
+            scores = self.attention.scores(reached, queries, vectors)
+        return CSR((reached.data * expit(scores), reached.indices, reached.indptr), shape=reached.shape)
 
     def save(self, folder: Path) -> None:
         """Write it into the folder of a model."""
@@ -239,3 +230,12 @@ def below(top: TopK, children: CSR) -> CSR:
     values = scores * children.data[positions]
     ids = children.indices[positions].astype(np.int64)
     return csr(rows, ids, (len(top), children.shape[1]), values.astype(np.float32))
+
+
+def _inner_products(pairs: CSR, queries: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Those of the pairs (Q, M) that are stored, (nnz,), of (Q, W) queries and (M, W) vectors."""
+    of, scores = row_of_entry(pairs), np.empty(pairs.nnz, np.float32)
+    for start in range(0, pairs.nnz, _PAIRS):
+        some = slice(start, start + _PAIRS)
+        scores[some] = np.einsum("ij,ij->i", queries[of[some]], vectors[pairs.indices[some]])
+    return scores

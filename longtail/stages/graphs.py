@@ -129,7 +129,7 @@ class GraphTerms:
         """Prune the graphs when it is time, and note the edges that are kept, of how many, and the weights."""
         if not self.pools:
             return
-        if self._every and When(self._from, self._every).of(epoch, 1):
+        if self._every and When(self._from, self._every).of(epoch, steps=1):  # between epochs, whatever their length
             self._prune()
         if self._text.run.plan is None:
             self._note()

@@ -40,7 +40,7 @@ from longtail.search.fusion import Candidates, learn_one_more
 from longtail.stages.held_out import PREFERENCES, hold_out, tell, worth_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe
-from longtail.stages.refit import before_refit, keep_before_refit
+from longtail.stages.refit import before_refit, keep_before_refit, place_before_refit
 from longtail.stages.refresh import known
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import token_table
@@ -304,7 +304,7 @@ def _must_have_held_out(folder: Path, dataset: Dataset, o: RerankOptions) -> Non
     if isinstance(model, Reranker):
         problem = "expected a run without a cross-encoder, found one that has one"
         raise BadInput(folder, problem, remedy="give the run that it was made of")
-    is_unseen = not arguments.get("refit") or before_refit(folder, torch.device("cpu")) is not None
+    is_unseen = not arguments.get("refit") or place_before_refit(folder).is_dir()
     has_learned = model.fusion is not None or isinstance(model, Linear)
     if not (arguments.get("validation") and has_learned and is_unseen):
         problem = "expected a run that has documents which it has not seen, found one that has none"

@@ -62,6 +62,14 @@ class TreeOptions(EncoderOptions):
             raise BadInput("loss", problem, remedy="take binary_cross_entropy")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NestedTreeOptions(TreeOptions):
+    """Levels of clusters."""
+
+    levels: int = option(2, "levels of clusters above the labels", within=COUNT)
+    branching: int = option(3, "times that a cluster is halved from a level of clusters to the next", within=COUNT)
+
+
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """A level in training: K clusters, or the labels.
@@ -263,3 +271,9 @@ def clusters_by_words(run: Run, task: Task, o: TreeOptions) -> IntArray:
     words = replace(o, encoder="bag", width=256, static_vectors=None, knowledge="none", start=None)
     bag = run.once("bag", lambda: read_text(run, task.rows, words))
     return clusters_of(run, label_centroids(task.train.targets, bag.embed(bag.documents)), o.cluster_size)
+
+
+def nested_clusters(run: Run, task: Task, o: NestedTreeOptions) -> list[IntArray]:
+    """The cluster of each label, (L,), level by level from the top; the last are those of `clusters_by_words`."""
+    finest = clusters_by_words(run, task, o)
+    return [finest >> o.branching * i for i in reversed(range(o.levels))]

@@ -70,10 +70,8 @@ class AdamW(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                state, in_two = (
-                    self.state[parameter],
-                    parameter.dtype == torch.bfloat16 and not parameter.grad.is_sparse,
-                )
+                state = self.state[parameter]
+                in_two = parameter.dtype == torch.bfloat16 and not parameter.grad.is_sparse
                 if not state:
                     state["step"] = torch.zeros((), device=parameter.device)
                     row_wise = group["row_wise"] and parameter.grad.is_sparse

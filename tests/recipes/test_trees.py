@@ -172,6 +172,10 @@ def test_an_encoder_without_layers_says_so_in_one_line(data: Dataset) -> None:
     [
         ({"encoder": "bag"}, "encoder: expected lstm, whose states labels attend to, found bag"),
         ({"temperature": 0.1}, "temperature: expected 1, as scores are no cosines, found 0.1"),
+        (
+            {"fields": ("title", "content"), "fields_apart": True},
+            "fields_apart: labels attend to the words of one text here",
+        ),
         ({"hidden": 7}, "hidden: expected an even number, half of which count against a label, found 7"),
     ],
 )

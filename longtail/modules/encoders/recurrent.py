@@ -24,8 +24,8 @@ _FILE = "recurrent.safetensors"
 class RecurrentEncoder(Encoder):
     """x = normalise(mean(h_1 .. h_T)), with h_t the states of a bidirectional LSTM at each word.
 
-    Source of the states: AttentionXML (You et al., 2019), section 3.3, whose labels weigh them by themselves; the mean
-    is for recipes that have one vector a text.
+    Source of the states: AttentionXML (You et al., 2019), whose labels weigh them by themselves. The mean is for
+    recipes that have one vector a text.
 
     Args:
         tokenizer: knows the V words, and T.

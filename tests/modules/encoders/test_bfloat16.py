@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import stopped_at_the_end
 from torch import Tensor
 
 from longtail import load, recipes
@@ -17,7 +18,6 @@ from longtail.errors import BadInput
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import quiet
 from longtail.train import plan as plan_module
-from longtail.train.progress import Progress
 from longtail.train.run import Run
 
 NAMES = ["red", "green", "blue", "fish", "bird", "one", "two"]
@@ -65,9 +65,7 @@ def test_a_saved_encoder_opens_as_it_was(tiny_bert: Path, tmp_path: Path, projec
     torch.testing.assert_close(by_them, vectors(again), rtol=0, atol=1e-5)
 
 
-def test_training_resumes_bit_equal_and_the_model_ranks_the_same_when_opened(
-    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_training_resumes_bit_equal_and_the_model_ranks_the_same_when_opened(tiny_bert: Path, tmp_path: Path) -> None:
     asked = {**HALF, "encoder": str(tiny_bert)}
     whole = recipes.dpr(data(), out=tmp_path / "whole", **asked)
     assert weights(whole.encoder) == {torch.bfloat16}
@@ -80,14 +78,7 @@ def test_training_resumes_bit_equal_and_the_model_ranks_the_same_when_opened(
     ]
     assert sum(moved) > 0.8 * len(moved)
 
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Progress, "is_due", lambda _: True)
-        patched.setattr(Progress, "finish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            recipes.dpr(data(), out=tmp_path / "stopped", **asked)
+    stopped_at_the_end(lambda: recipes.dpr(data(), out=tmp_path / "stopped", **asked))
     resumed = recipes.dpr(data(), out=tmp_path / "stopped", **asked)
     for one, other in zip(whole.encoder.parameters(), resumed.encoder.parameters(), strict=True):
         assert torch.equal(one, other)

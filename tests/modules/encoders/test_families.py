@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import stopped_at_the_end
 from tiny_bert import DECODERS, write_lookup_bert, write_tiny_transformer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -29,7 +30,6 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import TransformerTokenizer, quiet
 from longtail.text.tokens import PaddedTokens
 from longtail.train.optimizer import adamw
-from longtail.train.progress import Progress
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "", "green bird", "red " * 20, "fish red"]
 FAMILIES = ("Bert", "MPNet", "ModernBert", *DECODERS)
@@ -88,7 +88,7 @@ QUICK = {"epochs": 2, "batch": 16, "random_negatives": 2, "max_length": 8, "lear
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_each_family_trains_resumes_is_saved_and_opened_again(
-    kind: str, family: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, family: Callable[[str], Path], tmp_path: Path
 ) -> None:
     asked = {"encoder": str(family(kind)), "document_prefix": "one two ", **QUICK}
     if kind in DECODERS:
@@ -98,14 +98,7 @@ def test_each_family_trains_resumes_is_saved_and_opened_again(
     untrained = TransformerEncoder(family(kind), max_length=8)
     assert (vectors(untrained) - vectors(whole.encoder)).abs().max() > 1e-2
 
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Progress, "is_due", lambda _: True)
-        patched.setattr(Progress, "finish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            recipes.dpr(data(), out=tmp_path / "stopped", **asked)
+    stopped_at_the_end(lambda: recipes.dpr(data(), out=tmp_path / "stopped", **asked))
     resumed = recipes.dpr(data(), out=tmp_path / "stopped", **asked)
     for one, other in zip(whole.encoder.parameters(), resumed.encoder.parameters(), strict=True):
         assert torch.equal(one, other)

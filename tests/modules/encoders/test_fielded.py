@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from stopping import stopped_at_the_end
 from torch import Tensor
 
 from longtail import load, recipes
@@ -26,7 +27,6 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.heads import TwoHeads
 from longtail.text.bag import BagTokenizer
 from longtail.text.tokens import FieldTokens, token_table
-from longtail.train.progress import Progress
 
 CPU = torch.device("cpu")
 PAIRS = [("red fish", "one two"), ("blue", ""), ("", "green bird"), ("", ""), ("two", "red blue one"), ("bird", "bird")]
@@ -187,9 +187,7 @@ def test_a_mix_learns_which_field_says_what_a_text_is_about() -> None:
 
 @pytest.mark.parametrize("recipe", ["unidec", "ngame"])
 @pytest.mark.parametrize("kind", ["bag", "transformer"])
-def test_recipes_train_resume_and_open_it(
-    recipe: str, kind: str, tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_recipes_train_resume_and_open_it(recipe: str, kind: str, tiny_bert: Path, tmp_path: Path) -> None:
     data = planted(60, 1)
     encoder = "bag" if kind == "bag" else str(tiny_bert)
     asked = {**QUICK, "encoder": encoder, "fields": ("title", "content"), "fields_apart": True}
@@ -198,14 +196,7 @@ def test_recipes_train_resume_and_open_it(
     whole = recipes.RECIPES[recipe](data, out=tmp_path / "whole", **asked)
     assert whole.encoders[0].core is not whole.encoders[0]
 
-    def killed(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Progress, "is_due", lambda _: True)
-        patched.setattr(Progress, "finish", killed)
-        with pytest.raises(KeyboardInterrupt):
-            recipes.RECIPES[recipe](data, out=tmp_path / "stopped", **asked)
+    stopped_at_the_end(lambda: recipes.RECIPES[recipe](data, out=tmp_path / "stopped", **asked))
     resumed = recipes.RECIPES[recipe](data, out=tmp_path / "stopped", **asked)
     opened = load(tmp_path / "whole", device="cpu")
     for other in (resumed, opened):
