@@ -25,7 +25,7 @@ class CrossEncoder(nn.Module):
 
     Every layer compares each word of the document with each word of the label, which an inner product of two vectors
     cannot: so it tells more, and costs a pass of the transformer for each pair. Sources: monoBERT (Nogueira and Cho,
-    2019, arXiv 1901.04085), section 2; sentence-transformers calls such models cross-encoders, too.
+    2019, arXiv 1901.04085); sentence-transformers calls such models cross-encoders, too.
 
     Args:
         name: a transformer, as in `longtail.text.huggingface.model_folder`: one with a head of one output, or any other

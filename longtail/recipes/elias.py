@@ -78,7 +78,7 @@ def elias(run: Run, dataset: Dataset, o: Options) -> Bundle:
 def train_paths(
     text: Text, split: Split, levels: list[Nodes], links: Links, o: Options, stage: str, epochs: int
 ) -> None:
-    """Train an encoder, clusters, labels and links on the product of probabilities (ELIAS, eq. 3 to 6)."""
+    """Train an encoder, clusters, labels and links on the product of probabilities, as ELIAS does."""
     clusters, labels = levels
     loss, every = loss_named(o.loss), torch.arange(len(clusters.vectors.table), device=text.run.device)
 

@@ -42,7 +42,7 @@ class Level:
             is in [0, 1], and 1 in a tree.
         beam: nodes that are kept.
         scale: 0 where the nodes are asked one by one, with the logistic function of their scores; else the
-            probabilities are min(1, scale * softmax), as if about so many of them were right (ELIAS, section 3.1).
+            probabilities are min(1, scale * softmax), as if about so many of them were right (ELIAS).
     """
 
     vectors: FloatArray

@@ -102,9 +102,9 @@ def train_tree(
     """Train an encoder and all levels in one pass, with a yes-or-no question of each node that a row meets.
 
     A row meets every node of the first level, and what stands below the best nodes of a level in the next one, as they
-    are ranked in that step; true nodes count as the best, so that what is true is met on every level. Source: LightXML
-    (Jiang et al., 2021), section 3, whose dynamic negatives these are; CascadeXML (Kharbanda et al., 2022), section 3,
-    for more than one level of clusters.
+    are ranked in that step; true nodes count as the best, so that what is true is met on every level. Sources: LightXML
+    (Jiang et al., 2021), whose dynamic negatives these are; CascadeXML (Kharbanda et al., 2022) for more than one level
+    of clusters; AttentionXML (You et al., 2019) for nodes that attend to states.
 
     Args:
         text: the encoder, and the tokens of the rows; its run keeps the stage ``tree``.

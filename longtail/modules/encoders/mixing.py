@@ -20,8 +20,8 @@ class Mix(nn.Module):
     """A weighted mean of the parts of a text, whose weights are learned: v = sum over parts s of w_s x_s.
 
     The weights are a softmax, over the parts that the text has, of q . x_s / |x_s| + b[kind of s]. Query and biases
-    start at zeros, so that v starts as the mean. Source: attention with a learned query (Yang et al., 2016, eqs. 8 to
-    10), without its hidden layer.
+    start at zeros, so that v starts as the mean. Source: attention with a learned query (Yang et al., 2016), without
+    its hidden layer.
 
     Args:
         kinds: K of parts, each with a bias: fields, or places of windows.
