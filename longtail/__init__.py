@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from longtail.errors import LongtailError
     from longtail.model import Bundle, Ensemble, Model, load
     from longtail.model.evaluation import evaluate
+    from longtail.model.exporting import export
     from longtail.model.predictions import Predictions
     from longtail.recipes.distil import distil
     from longtail.recipes.rerank import rerank
@@ -30,6 +31,7 @@ __all__ = [
     "__version__",
     "distil",
     "evaluate",
+    "export",
     "load",
     "recipes",
     "rerank",
@@ -46,6 +48,7 @@ _HOMES = {
     "Ranker": "longtail.bulk.ranker",
     "distil": "longtail.recipes.distil",
     "evaluate": "longtail.model.evaluation",
+    "export": "longtail.model.exporting",
     "load": "longtail.model",
     "rerank": "longtail.recipes.rerank",
 }

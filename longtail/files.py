@@ -50,22 +50,31 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
+def new_folder(folder: Path, *, instead: bool = False) -> Iterator[Path]:
     """A temporary folder that becomes ``folder`` once the block has ended well; like `replacing`, for a new folder.
+
+    Args:
+        folder: to make.
+        instead: of what is there already; a crash leaves that, the new one, or none.
 
     Raises:
         BadInput: the folder is there already, and is not empty.
         NotWritten: something went wrong with a file in it, as on a full disk.
     """
-    must_be_free(folder)
+    if not instead:
+        must_be_free(folder)
     with _partial(folder) as temporary:
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
             _sync(path)
         if folder.exists():
             remove_partial(folder)
+        gone = _temporary(folder.with_name(f"{folder.name}-before"))
+        if instead and folder.exists():
+            folder.replace(gone)
         temporary.replace(folder)
         _sync(folder.parent)
+        _remove(gone)
 
 
 @contextmanager

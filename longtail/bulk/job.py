@@ -182,7 +182,7 @@ def _begin(folder: Place, names: Collection[str], ranker: Ranker) -> None:
 def _must_agree(manifest: Place, then: dict[str, dict[str, Any]], now: dict[str, dict[str, Any]]) -> None:
     if then["run"] != now["run"]:
         changed = [name for name, value in now["run"].items() if then["run"].get(name) != value]
-        words = {"model": "another model", "changes": "other labels", "indexes": "other indexes"}
+        words = {"model": "another model", "changes": "other labels", "indexes": "other indexes or exports"}
         problem = f"expected the run that these results are of, found {words[changed[0]]}"
         raise BadInput(str(manifest), problem, remedy="choose another folder, or remove this one")
     for name, value in now["options"].items():

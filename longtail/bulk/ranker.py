@@ -157,11 +157,12 @@ class Ranker:
 
     @property
     def state(self) -> State:
-        """What the run answers with now: its model, the number of changes of its labels, and its indexes."""
-        run, indexes = Path(self.run), () if self.exact else sorted(Path(self.run).glob("model*/index/*/*.json"))
+        """What the run answers with now: its model, the number of changes of its labels, its indexes and exports."""
+        run = Path(self.run)
+        built = [*run.glob("model*/**/onnx/*.json"), *(() if self.exact else run.glob("model*/index/*/*.json"))]
         card = run / "model" / "bundle.json"
         trained = sha256(card) if card.is_file() else ""  # without one it cannot be opened
-        return {"model": trained, "changes": changes_made(run), "indexes": " ".join(map(sha256, indexes))}
+        return {"model": trained, "changes": changes_made(run), "indexes": " ".join(map(sha256, sorted(built)))}
 
     def must_fit(self, names: Sequence[str], where: str) -> None:
         """Refuse columns without one of texts, or with one that is added.

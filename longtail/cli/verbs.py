@@ -71,6 +71,11 @@ VERBS = {  # in the order of --help
         "Build an approximate index, which serve and predict then use: for 300,000 labels and more.",
         "Use",
     ),
+    "export": _Verb(
+        "export.export",
+        "Write the transformers of a run as ONNX, which predict, serve and evaluate then use on a CPU.",
+        "Use",
+    ),
     "push": _Verb(
         "hub.push",
         "Push the model of a run, with a model card, to a repository of Hugging Face or another hub.",

@@ -22,7 +22,7 @@ from longtail.train.progress import settings_of
 
 _OF_RUN = ("run.json", EVALUATION, "README.md")  # what is taken beside the model
 _OF_MODEL = re.compile(r"model/(?:\w[\w.-]*/)*\w[\w.-]*\.(?:json|jsonl|safetensors|txt|model)")  # no pickle, no index
-_INDEX = "index"  # of a model: another's program reads it, and it is soon built anew
+_BUILT = re.compile(r"model/(?:index|(?:.*/)?onnx)/")  # which another's program reads, and is soon built anew
 _REMEDY = "check the name, the network, and that you are logged in (hf auth login, or HF_TOKEN)"
 
 
@@ -57,7 +57,7 @@ def push(run: Path, repo: str, *, endpoint: str | None = None, private: bool = T
             content[EVALUATION] = str(run / EVALUATION)
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {f"model/{path.relative_to(folder).as_posix()}": str(path) for path in files}
-        ours = {name: path for name, path in names.items() if not name.startswith(f"model/{_INDEX}/")}
+        ours = {name: path for name, path in names.items() if not _BUILT.match(name)}
         if strange := next((path for name, path in ours.items() if not _OF_MODEL.fullmatch(name)), None):
             problem = "expected a model of JSON, text and safetensors, found another file"
             raise BadInput(strange, problem, remedy="take it out of the folder")
@@ -75,8 +75,8 @@ def push(run: Path, repo: str, *, endpoint: str | None = None, private: bool = T
 def pull(repo: str, out: Path, *, revision: str | None = None, endpoint: str | None = None) -> None:
     """Get a model that `push` put into a repository: a run folder, which appears whole or not at all.
 
-    Only files that a model is made of are taken, none of which is a pickle or an index, and the model is opened once
-    with the checks of any other.
+    Only files that a model is made of are taken, none of which is a pickle, an index or an export, and the model is
+    opened once with the checks of any other.
 
     Args:
         repo: ``owner/name``.
@@ -106,7 +106,7 @@ def _wanted(repo: str, names: Sequence[str]) -> list[str]:
         if ".." in name.split("/") or name.startswith("/") or "\\" in name or ":" in name:
             raise BadInput(repo, f"expected names of files in the repository, found {name!r}", remedy="do not use it")
     wanted = [name for name in names if name in _OF_RUN or _OF_MODEL.fullmatch(name)]
-    kept = [name for name in wanted if not name.startswith(f"model/{_INDEX}/")]
+    kept = [name for name in wanted if not _BUILT.match(name)]
     if missing := {"run.json", "model/bundle.json"} - {*kept}:
         problem = f"expected a model that longtail push wrote, found no {', '.join(sorted(missing))}"
         raise BadInput(repo, problem, remedy="check the name and the revision")

@@ -6,6 +6,7 @@ from longtail.devices import choose_device
 from longtail.model.base import Model
 from longtail.model.bundle import Bundle
 from longtail.model.ensemble import Ensemble
+from longtail.model.exports import open_to_answer
 from longtail.model.label_set import LabelSet
 from longtail.model.opening import open_model
 from longtail.model.reranker import Reranker
@@ -26,7 +27,7 @@ def load(run: str | Path, *, device: str = "auto", changes: bool = True, exact: 
         BadInput: the folder has no trained model, or its files are not those that were saved.
     """
     if not changes:
-        return open_model(Path(run) / "model", device=choose_device(device))
+        return open_to_answer(Path(run) / "model", device=choose_device(device))
     labels = LabelSet(Path(run), device=device, exact=exact)
     labels.close()
     return labels.model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -229,3 +230,14 @@ def _arrays(blob: bytes) -> Mapping[str, AnyArray]:
     except SafetensorError as error:
         raise BadInput(NAME, f"expected the vectors of a label, found {error}", remedy="add the label again") from error
     return rows
+
+
+def state_of(run: Path) -> State:
+    """Where the labels of a run stand: which model they come on top of, and how many changes they have seen."""
+    integrity.must_be_there(run)
+    if not (run / NAME).exists():
+        return State()
+    catalogue = Catalogue(run)
+    state = catalogue.state()
+    catalogue.close()
+    return state

@@ -18,8 +18,9 @@ from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
 from longtail.locks import alone
 from longtail.model.base import Model
-from longtail.model.catalogue import Catalogue, Change, Correction, Example, State
+from longtail.model.catalogue import Catalogue, Change, Correction, Example, State, state_of
 from longtail.model.corrections import checked
+from longtail.model.exports import keep_exports, open_to_answer
 from longtail.model.integrity import NAME, must_be_there
 from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
@@ -180,6 +181,7 @@ class LabelSet:
         remove_folder(folder)  # a crash left it
         model = snapshot.folded
         model.save(folder)
+        keep_exports(self.run / before.folder, folder)
         for kind, index in snapshot.segments[0].indexes.items():
             assert isinstance(index, Approximate)
             _index(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
@@ -230,7 +232,7 @@ class LabelSet:
 
     def _opened(self, state: State) -> Snapshot:
         folder = self.run / state.folder
-        model = open_model(folder, device=self._device)
+        model = open_to_answer(folder, device=self._device)
         if model.memory is not None:
             model.memory.keys.titles = titles_of(self.run, model.memory)
         if not state.numbered and state.folder != "model":
@@ -258,13 +260,7 @@ class LabelSet:
 
 def changes_made(run: Path) -> int:
     """How many changes the labels of a run have seen since it was trained."""
-    must_be_there(run)
-    if not (run / NAME).exists():
-        return 0
-    catalogue = Catalogue(run)
-    made = catalogue.state().last
-    catalogue.close()
-    return made
+    return state_of(run).last
 
 
 def fingerprint(run: Path) -> tuple[object, ...]:

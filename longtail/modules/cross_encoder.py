@@ -34,8 +34,10 @@ class CrossEncoder(nn.Module):
         seed: draws a new head.
 
     Attributes:
+        name: as above; of one that `load` opened, its folder.
         tokenizer: makes the tokens of a pair.
         has_new_head: whether its head was drawn, and so has to be trained.
+        reads_types: whether it is told which tokens are of the label.
 
     Raises:
         LongtailError: there is no such model, or its head has several outputs.
@@ -46,7 +48,7 @@ class CrossEncoder(nn.Module):
 
     def __init__(self, name: str | Path, *, max_length: int | None = None, seed: int = 0) -> None:
         super().__init__()
-        folder = model_folder(name)
+        folder, self.name = model_folder(name), str(name)
         _must_give_one_number(folder)
         self.tokenizer = PairTokenizer(folder, max_length)
         with torch.random.fork_rng(devices=[]):
@@ -59,7 +61,7 @@ class CrossEncoder(nn.Module):
         if len(self.tokenizer) > rows:
             problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
             raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
-        self._types = getattr(self.backbone.config, "type_vocab_size", 0) > 1
+        self.reads_types = getattr(self.backbone.config, "type_vocab_size", 0) > 1
 
     def forward(self, pairs: PairTokens) -> Tensor:
         """The (E,) float32 logits of E pairs; neither padding nor other pairs change one by more than rounding."""
@@ -70,7 +72,7 @@ class CrossEncoder(nn.Module):
         return torch.cat(parts)[order.argsort()]
 
     def _logits(self, pairs: PairTokens) -> Tensor:
-        more = {"token_type_ids": pairs.types} if self._types else {}
+        more = {"token_type_ids": pairs.types} if self.reads_types else {}
         with torch.autocast(pairs.ids.device.type, torch.bfloat16, enabled=pairs.ids.is_cuda):
             found = self.backbone(input_ids=pairs.ids, attention_mask=pairs.mask.long(), **more)
         logits: Tensor = found.logits[:, 0].float()

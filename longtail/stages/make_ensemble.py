@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from longtail.data.dataset import Dataset
+from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.locks import alone
-from longtail.model import Ensemble, Model, load
+from longtail.model import Ensemble, Model, open_model
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import finish
 from longtail.stages.refit import Learned, before_refit, keep_before_refit
@@ -75,7 +76,7 @@ def _member(folder: Path, arguments: Mapping[str, Any], device: str) -> tuple[Mo
 
     Both are without their memory: that of the ensemble has the same.
     """
-    now = load(folder, device=device, changes=False)
+    now = open_model(folder / "model", device=choose_device(device))
     if now.fusion is None:
         found = f"one that ranks by {' or '.join(now.kinds)}"
         problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"

@@ -68,6 +68,7 @@ class TransformerEncoder(Encoder):
         seed: draws the start of a new projection.
 
     Attributes:
+        name: as above; of an encoder that `load` opened, its folder.
         texts_at_once: whose activations are held in training; None for all of a batch.
         precision: of products, one of `PRECISIONS`: what layers compute with, while vectors are float32; weights that
             are bfloat16 (`hold`) compute in bfloat16 whatever it is.
@@ -106,7 +107,7 @@ class TransformerEncoder(Encoder):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        folder, self._name = model_folder(name), str(name)
+        folder, self.name = model_folder(name), str(name)
         self.backbone = open_pretrained("AutoModel", folder).float()
         hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
         said = SentenceFolder.read(folder, hidden)
@@ -214,7 +215,7 @@ class TransformerEncoder(Encoder):
     def adapt(self, rank: int, *, seed: int) -> None:
         """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
         self.backbone.requires_grad_(requires_grad=False)
-        self._lora = add_lora(self.backbone, rank, name=self._name, seed=seed)
+        self._lora = add_lora(self.backbone, rank, name=self.name, seed=seed)
 
     def parameter_groups(self, rate: float) -> list[dict[str, Any]]:
         """Groups for an optimiser; see `longtail.modules.encoders.layers.groups_by_layer`."""
