@@ -22,6 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 from longtail.cards import read_card, write_card
 from longtail.errors import BadInput, MissingExtra
 from longtail.hashes import sha256
+from longtail.memory import is_out_of_memory
 from longtail.modules.cross_encoder import CrossEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.topk import IntArray
@@ -76,8 +77,8 @@ def write_export(encoder: Exportable, folder: Path, numbers: str) -> None:
 
     The file reads ``input_ids`` and ``attention_mask``, int64 of any batch and length, and gives ``last_hidden_state``;
     of an encoder that joins layers, their states, too. That of a cross-encoder may read ``token_type_ids``, too, and
-    gives ``logits``. Weights are float32, or 8 bits each with a scale a column, which
-    onnxruntime multiplies by activations that it rounds to 8 bits as they come (dynamic quantisation).
+    gives ``logits``. Weights are float32, or have 8 bits and a scale a column, by which onnxruntime multiplies
+    activations that it rounds to 8 bits as they come (dynamic quantisation).
 
     Args:
         encoder: opened from the folder that is its name.
@@ -113,6 +114,8 @@ def write_export(encoder: Exportable, folder: Path, numbers: str) -> None:
                 dynamic_axes={name: {0: "batch", 1: "length"} for name in (*inputs, *outputs)},
             )
     except Exception as error:
+        if isinstance(error, OSError) or is_out_of_memory(error):
+            raise
         kind, said = type(encoder.backbone).__name__, " ".join(str(error).split())[:120]
         problem = f"expected a transformer that PyTorch exports, found {kind} ({type(error).__name__}: {said})"
         raise BadInput(own, problem, remedy="use it as it is") from error

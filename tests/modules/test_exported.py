@@ -7,6 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -236,6 +237,11 @@ def test_what_cannot_be_exported_is_one_line(tiny_bert: Path, tmp_path: Path, mo
         patched.setattr(exported, "_LARGEST", 1000)
         with pytest.raises(BadInput, match=r"expected a transformer of less than 2 GiB in float32, found 0\.0 GiB"):
             write_export(encoder, tmp_path, "float32")
+    for error in (OSError(28, "No space left on device"), MemoryError()):
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.onnx, "export", Mock(side_effect=error))
+            with pytest.raises(type(error)):
+                write_export(encoder, tmp_path, "float32")
     monkeypatch.setattr(type(encoder.backbone), "forward", lambda self, **_: 1 / 0)
     with pytest.raises(
         BadInput, match=r"expected a transformer that PyTorch exports, found BertModel \(ZeroDivisionError: .*; use it"
