@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import torch
 
+from longtail.model.base import Model
 from longtail.model.bundle import Bundle
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.heads import TwoHeads
@@ -16,54 +18,54 @@ from longtail.text.bag import BagTokenizer
 from longtail.topk import FloatArray
 
 
-def side_by_side(first: Bundle, second: Bundle) -> Bundle | None:
-    """The model whose vectors are those of two models side by side; None where they are no bags of words alone.
+def side_by_side(*models: Bundle) -> Bundle | None:
+    """The model whose vectors are those of n models side by side; None where they are no bags of words alone.
 
-    A text's vector is (s_1, s_2) / |(s_1, s_2)|, with s the sums of both tables over its features: nearly (x_1, x_2) /
-    sqrt(2), whose cosines are the mean of both. Classifiers are (w_1, w_2) / sqrt(2), with the mean bias, so that their
-    scores are the mean, too. What each drew by lot, the start of its table above all, averages out.
+    A text's vector is (s_1, ..., s_n) / |(s_1, ..., s_n)|, with s the sums of each table over its features: nearly
+    (x_1, ..., x_n) / sqrt(n), whose cosines are the mean of all. Classifiers are (w_1, ..., w_n) / sqrt(n), with the
+    mean bias, so that their scores are the mean, too. What each drew by lot, the start of its table above all, averages
+    out.
 
     Args:
-        first: a model; features that the second does not know are left out.
-        second: another of the same recipe, whose tokeniser is kept.
+        models: of the same recipe, two at least. The tokeniser of the last one is kept; features that it does not know
+            are left out.
     """
-    if not all(_is_bag(model) for model in (first, second)):
+    if not all(is_bag(model) for model in models):
         return None
-    one, other = first.encoder, second.encoder
-    assert isinstance(one, BagEncoder)
-    assert isinstance(other, BagEncoder)
-    encoder = other.with_table(_joined(one.table, other.table, one.tokenizer, other.tokenizer))
-    heads = None
-    if isinstance(first.heads, TwoHeads) and isinstance(second.heads, TwoHeads):
+    last, encoders = models[-1], [cast("BagEncoder", model.encoder) for model in models]
+    known = [encoder.tokenizer for encoder in encoders]
+    encoder = encoders[-1].with_table(_joined([encoder.table for encoder in encoders], known))
+    heads, views = None, [model.heads.table for model in models if isinstance(model.heads, TwoHeads)]
+    if views:
         heads = TwoHeads(encoder, generator=torch.Generator())
-        assert first.heads.table is not None
-        assert second.heads.table is not None
-        heads.table = _joined(first.heads.table, second.heads.table, one.tokenizer, other.tokenizer)
-    both = replace(second, encoder=encoder, heads=heads, vectors=_vectors(first.vectors, second.vectors, one.width))
+        heads.table = _joined([table for table in views if table is not None], known)
+    vectors = {kind: _beside([model.vectors[kind] for model in models], encoders[-1].width) for kind in last.vectors}
+    both = replace(last, encoder=encoder, heads=heads, vectors=vectors)
     return replace(both, vectors={**both.vectors, "encoder": both.of_labels(both.labels)})
 
 
-def _is_bag(model: Bundle) -> bool:
+def is_bag(model: Model) -> bool:
+    """Whether a model's one encoder is a bag of words, so that another one can be put beside it."""
+    if not isinstance(model, Bundle):
+        return False
     own_view = model.heads is None or (isinstance(model.heads, TwoHeads) and model.heads.table is not None)
     return isinstance(model.encoder, BagEncoder) and model.linked is None and own_view
 
 
-def _joined(one: Table, other: Table, known: BagTokenizer, features: BagTokenizer) -> Table:
-    """The rows of both beside each other, over the features of the other; 0 for what the first does not know."""
-    at = {name: i for i, name in enumerate(known.features)}
-    pairs = [(i, at[name]) for i, name in enumerate(features.features) if name in at]
-    rows, of_one = np.asarray(pairs, np.int64).reshape(-1, 2).T
-    both = torch.zeros(len(other), one.width + other.width)
-    both[rows, : one.width] = torch.from_numpy(one.export()[of_one])
-    both[:, one.width :] = torch.from_numpy(other.export())
-    return Table(both.to(other.weight.device))
+def _joined(tables: Sequence[Table], known: Sequence[BagTokenizer]) -> Table:
+    """The rows of all beside each other, over the features that the last one knows; 0 for what another does not."""
+    names, weight = known[-1].features, tables[-1].weight
+    parts = []
+    for table, tokenizer in zip(tables, known, strict=True):
+        at = {name: i for i, name in enumerate(tokenizer.features)}
+        pairs = np.asarray([(i, at[name]) for i, name in enumerate(names) if name in at], np.int64).reshape(-1, 2)
+        part = np.zeros((len(names), table.width), np.float32)
+        part[pairs[:, 0]] = table.export()[pairs[:, 1]]
+        parts.append(part)
+    return Table(torch.from_numpy(np.concatenate(parts, axis=1)).to(weight.device))
 
 
-def _vectors(one: Mapping[str, FloatArray], other: Mapping[str, FloatArray], width: int) -> dict[str, FloatArray]:
-    """The label vectors of both beside each other, with the mean of their biases."""
-    found = {}
-    for kind in other:
-        w, v = one[kind], other[kind]
-        both = np.concatenate([w[:, :width], v[:, :width]], axis=1) * np.float32(0.5**0.5)
-        found[kind] = np.concatenate([both, (w[:, width:] + v[:, width:]) / 2], axis=1)
-    return found
+def _beside(vectors: Sequence[FloatArray], width: int) -> FloatArray:
+    """Label vectors beside each other, with the mean of their biases."""
+    both = np.concatenate([w[:, :width] for w in vectors], axis=1) * np.float32(len(vectors) ** -0.5)
+    return np.concatenate([both, np.mean([w[:, width:] for w in vectors], axis=0)], axis=1)

@@ -32,8 +32,8 @@ def run_of(row: Row, s: Scale) -> dict[str, Timed]:
         run |= _of_stage(stage, s, run)
     if row.scores[1:] and s.held_out:
         run["fusion"] = _timed(1, between.fused(_widths(row, s), s), s)
-    if s.o.for_refit():
-        run = {name: part._replace(times=2 * part.times) for name, part in run.items()}
+    runs = 1 + len(s.o.for_refit())
+    run = {name: part._replace(times=runs * part.times) for name, part in run.items()}
     return run | {"evaluation": _timed(1, between.evaluated(_ranked(row, s), s, memory=_remembers(row, s)), s)}
 
 

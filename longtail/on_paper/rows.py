@@ -168,7 +168,7 @@ _READ = {  # options that a plan on paper depends on
     *("encoder", "width", "max_length", "projection", "batch", "random_negatives", "positives", "hard_negatives"),
     *("label_pool", "epochs", "start_epochs", "classifier_epochs", "refresh_from", "refresh_every", "cluster_from"),
     *("cluster_every", "cluster_size", "mine_from", "mine_every", "mine_length", "validation", "memory", "refit"),
-    *("refresh_steps", "momentum", "bfloat16", "labels_at_once", "texts_at_once", "recompute"),
+    *("refits", "refresh_steps", "momentum", "bfloat16", "labels_at_once", "texts_at_once", "recompute"),
 }
 
 

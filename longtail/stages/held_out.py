@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,13 +13,14 @@ from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR, ranked, values_at
 from longtail.data.split import Split
+from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import key_width, remember, remembering
-from longtail.options import BELOW_ONE, option
+from longtail.options import BELOW_ONE, COUNT, option
 from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_one_more
 from longtail.search.keys import keys_of
 from longtail.stages.recipe import SCORED, RunOptions
@@ -33,7 +34,7 @@ PREFERENCES = {  # and what counts then
 }
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
-_OTHER_SEED = 1_000_003  # is added to that of a run for its second one, whose random numbers are others
+_OTHER_SEED = 1_000_003  # is added to that of a run for its next one, whose random numbers are others
 FEWEST = 25  # held-out documents, on fewer of which a fusion of two scores is worse than their sum
 _LEAST = 100  # held-out documents that can say whether a memory gains
 _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
@@ -63,6 +64,9 @@ class FusionOptions(RunOptions):
         "train once more, on all documents and by other lots, and rank by the mean of both (a bag's; by the second, of "
         "other encoders) with the fusion that was learned; it takes twice as long",
     )
+    refits: int = option(
+        1, "times that refit trains on all documents, each by other lots; bags of words all rank together", within=COUNT
+    )
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,10 +74,18 @@ class FusionOptions(RunOptions):
         settings = super().for_size(documents, given)
         return settings if cls.validation * documents >= FEWEST else {**settings, "validation": 0.0}
 
-    def for_refit(self) -> Mapping[str, Any]:
-        """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
-        again = {"validation": 0.0, "refit": False, "seed": self.seed + _OTHER_SEED}
-        return again if self.refit and self.validation else {}
+    def check(self, dataset: Dataset) -> None:
+        """Refuse several refits where there is none."""
+        super().check(dataset)
+        if self.refits > 1 and not self.for_refit():
+            problem = "expected refit, and documents that are held out, without which nothing is trained again"
+            raise BadInput("refits", problem, remedy="give refit, too, and a validation above 0, or leave it at 1")
+
+    def for_refit(self) -> Sequence[Mapping[str, Any]]:
+        """What is different in each further run, on every document, that takes the fusion of the first."""
+        again = {"validation": 0.0, "refit": False, "refits": 1}
+        seeds = [self.seed + (i + 1) * _OTHER_SEED for i in range(self.refits)]
+        return [{**again, "seed": seed} for seed in seeds] if self.refit and self.validation else []
 
 
 def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]:

@@ -21,7 +21,7 @@ from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
-from longtail.stages.refit import Learned, both_as_one, keep_before_refit
+from longtail.stages.refit import forget_refits, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -35,7 +35,6 @@ _FEW = 500  # documents, of which fewer make a user wonder
 _EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
 _SHARDS = "shards"  # the option, which a run keeps where it was left to the processes
 SCORED = "held-out score"  # in a plan, of stages that are scored while they are trained
-_REFIT = "refit"  # the folder of a run on every document, within that of the run whose fusion it takes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +86,9 @@ class RunOptions:
         """The settings that a budget chooses from, those that take the least time first; () for no choice."""
         return ()
 
-    def for_refit(self) -> Mapping[str, Any]:
-        """What is different in a second run, on every document, that takes the fusion of the first; {} for none."""
-        return {}
+    def for_refit(self) -> Sequence[Mapping[str, Any]]:
+        """What is different in each further run, on every document, that takes the fusion of the first; () for none."""
+        return ()
 
 
 Given = TypeVar("Given", bound=RunOptions)
@@ -183,7 +182,7 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
             run.progress.chosen = ranks.told(run.progress.chosen)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None and first:
-            remove_folder(run.folder / _REFIT / "model")  # the run's own has all of it
+            forget_refits(run.folder)
         return model
 
 
@@ -275,17 +274,12 @@ def _said(settings: Mapping[str, Any]) -> str:
 
 
 def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> Any:
-    """What a page makes; where its options say so, beside one of all documents, with the fusion learned on some."""
-    model = page(run, dataset, o)
-    different = o.for_refit()
-    if not different or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
-        return model
-    if run.plan is None:
-        keep_before_refit(run, model)
-        run.log.say("once more, on all documents")
-    again = _trained(page, run.within(_REFIT), dataset, replace(o, **different), ())
-    learned = Learned.by(model)
-    return again if learned.fusion is None else both_as_one(model, again, learned, dataset.train)
+    """What a page makes; where its options say so, beside some of all documents, with the fusion learned on some."""
+
+    def again(within: Run, different: Mapping[str, Any]) -> Any:
+        return _trained(page, within, dataset, replace(o, **different), ())
+
+    return with_refits(page(run, dataset, o), run, dataset.train, o.for_refit(), again)
 
 
 def _finished(run: Run) -> Any:

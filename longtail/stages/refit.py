@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from longtail.data.split import Split
 from longtail.data.texts import Texts
+from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Model, open_model
 from longtail.model.calibration import Calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
-from longtail.model.side_by_side import side_by_side
+from longtail.model.side_by_side import is_bag, side_by_side
 from longtail.search.fusion import Fusion
 from longtail.search.narrow import narrowings
 from longtail.topk import Float64Array
@@ -25,6 +26,7 @@ from longtail.train.run import Run
 
 _ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
 _TRIED, _FIRST, _SAME = 500, 5, 0.999  # documents that say whether it does: how much of their first labels it finds
+_AGAIN = "refit"  # in a run folder: the run on all documents; further ones are refit-2, ...
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
 
@@ -55,23 +57,62 @@ class Learned(NamedTuple):
         return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
 
 
-def both_as_one(before: Bundle, again: Bundle, learned: Learned, train: Split) -> Bundle:
-    """The model that was trained without held-out documents and the one that was trained on all, ranking together.
+def with_refits(
+    model: Any,
+    run: Run,
+    train: Split,
+    settings: Sequence[Mapping[str, Any]],
+    again: Callable[[Run, Mapping[str, Any]], Any],
+) -> Any:
+    """A model beside some that are trained on all documents, all ranking together by what it has learned.
+
+    Args:
+        model: what a page made without the documents that it held out.
+        run: of the page, or its plan.
+        train: all documents.
+        settings: what is different in each further run; a model without a fusion has none.
+        again: trains the page in a run within this one, with other settings.
+
+    Raises:
+        BadInput: there are several, and models of its kind do not rank together.
+    """
+    if not settings or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
+        return model
+    if len(settings) > 1 and not is_bag(model):
+        problem = "only models whose one encoder is a bag of words rank together"
+        raise BadInput("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
+    if run.plan is None:
+        keep_before_refit(run, model)
+        run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")
+    models = [model]
+    for i, different in enumerate(settings, start=1):
+        models.append(again(run.within(f"{_AGAIN}-{i}" if i > 1 else _AGAIN), different))
+    learned = Learned.by(model)
+    return models[-1] if learned.fusion is None else all_as_one(models, learned, train)
+
+
+def forget_refits(folder: Path) -> None:
+    """Remove the models of runs within a run, all of which are in its own."""
+    for place in folder.glob(f"{_AGAIN}*/model"):
+        remove_folder(place)
+
+
+def all_as_one(models: Sequence[Bundle], learned: Learned, train: Split) -> Bundle:
+    """The model that was trained without held-out documents and those that were trained on all, ranking together.
 
     Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers
     (`longtail.search.narrow`) as find 99.9 % of the first five labels of some documents, so that to ask both costs what
-    one costs; of other encoders, the model that was trained on all stays. Either ranks by what the first has learned.
+    one costs; of other encoders, the last model stays. Either ranks by what the first has learned.
 
     Args:
-        before: the first model.
-        again: the second.
+        models: the first, and those that were trained on all documents.
         learned: by the first, on the held-out documents.
         train: all documents.
     """
-    both = side_by_side(before, again)
-    if both is None:
-        return learned.given_to(again, train)
-    return narrowed(learned.given_to(both, train), train.documents)
+    together = side_by_side(*models)
+    if together is None:
+        return learned.given_to(models[-1], train)
+    return narrowed(learned.given_to(together, train), train.documents)
 
 
 def narrowed(model: Bundle, documents: Texts) -> Bundle:

@@ -37,6 +37,7 @@ SETTINGS = {  # of each option another value than its default
     "validation": 0.001,
     "memory": False,
     "refit": True,
+    "refits": 3,
     "momentum": 0.9,
     "bfloat16": True,
     "texts_at_once": 64,
@@ -84,6 +85,7 @@ def test_options_are_those_of_the_recipe(recipe: str) -> None:
             on_paper(recipe, {other: 1}, **SIZE)
     for name in read_by(recipe):
         fixed = {"encoder": "minilm"} if name in {"max_length", "labels_at_once", "texts_at_once", "recompute"} else {}
+        fixed |= {"refit": True} if name == "refits" else {}
         plans = [on_paper(recipe, fixed | more, **SIZE, world=2).as_json() for more in ({}, {name: SETTINGS[name]})]
         assert plans[0] != plans[1], name
     assert on_paper(recipe, {}, **SIZE).epochs >= 6

@@ -39,7 +39,9 @@ def data():
 
 def test_a_refit_is_beside_a_run_on_every_document_with_the_fusion_of_the_first(data, tmp_path):
     first = recipes.unidec(data, **SMALL, refit=False)
-    whole = recipes.unidec(data, **{**SMALL, "validation": 0.0, "seed": FusionOptions(refit=True).for_refit()["seed"]})
+    whole = recipes.unidec(
+        data, **{**SMALL, "validation": 0.0, "seed": FusionOptions(refit=True).for_refit()[0]["seed"]}
+    )
     both = side_by_side(first, whole)
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     refit = recipes.unidec(data, **SMALL, refit=True, out=run)
@@ -60,6 +62,38 @@ def test_a_refit_is_beside_a_run_on_every_document_with_the_fusion_of_the_first(
     plan = next(line["plan"] for line in lines if "plan" in line)
     assert [stage["stage"] for stage in plan["stages"]] == ["joint", "refit joint"]
     assert plan["stages"][1]["rows"] == len(data.train) > plan["stages"][0]["rows"]
+
+
+def test_several_refits_rank_beside_the_first_and_go_on_where_they_were_stopped(data, tmp_path, monkeypatch):
+    asked = {**SMALL, "refit": True, "refits": 3}
+    first, made, stages = recipes.unidec(data, **SMALL, refit=False), recipes.unidec(data, **asked), []
+    assert made.encoder.width == 4 * first.encoder.width
+    parts = np.split(made.vectors["classifier"][:, :32], 4, axis=1)
+    np.testing.assert_allclose(2 * parts[0], first.vectors["classifier"][:, :8], rtol=1e-5)
+    assert not any(np.allclose(parts[i], parts[j], atol=1e-3) for i in range(4) for j in range(i))
+    np.testing.assert_array_equal(made.fusion.weights, first.fusion.weights)
+
+    def stopped(*given, stage, **others):
+        stages.append(stage)
+        if len(stages) == 3:
+            raise KeyboardInterrupt
+        fit(*given, stage=stage, **others)
+
+    monkeypatch.setattr("longtail.train.run.fit", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        recipes.unidec(data, **asked, out=tmp_path / "run")
+    again = recipes.unidec(data, **asked, out=tmp_path / "run")
+    np.testing.assert_array_equal(again.vectors["classifier"], made.vectors["classifier"])
+    assert not [*(tmp_path / "run").glob("refit*/model")]
+    assert len([*(tmp_path / "run").glob("refit*")]) == 3
+
+
+def test_what_cannot_rank_together_is_refused_before_it_is_trained(data, tmp_path):
+    with pytest.raises(BadInput, match="refits: expected refit, and documents that are held out"):
+        recipes.unidec(data, **SMALL, refit=False, refits=2)
+    with pytest.raises(BadInput, match="refits: only models whose one encoder is a bag of words rank together; leave"):
+        recipes.unidec(data, **SMALL, refit=True, refits=2, encoder="lstm", max_length=4, out=tmp_path / "run")
+    assert not (tmp_path / "run" / "stages").exists()
 
 
 def test_what_learns_no_fusion_is_trained_once(data, tmp_path):
