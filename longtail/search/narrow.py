@@ -37,7 +37,8 @@ def narrowings(queries: FloatArray, table: FloatArray, kept: Sequence[float] = K
 
     Of all maps to K numbers it has the least mean square of <q, w> - <q', w'> over queries and labels (Eckart and
     Young, 1936, for the table times the root of the queries' second moments). That is at most 1 - kept of the mean
-    square of <q, w>.
+    square of <q, w>. Numbers are alike in size: queries and labels share what a direction is worth, and both are turned
+    at random, so that their products in 8 bits are near (`longtail.search.tiles`).
 
     Args:
         queries: (n, W + 1) of texts as they will be asked about, n at least 1.
@@ -49,10 +50,15 @@ def narrowings(queries: FloatArray, table: FloatArray, kept: Sequence[float] = K
     lengths = np.sqrt(np.maximum(moments, _LEAST))  # (W,)
     root = (axes * lengths) @ axes.T  # (W, W)
     squares, directions = np.linalg.eigh(root @ (w.T @ w) @ root)
-    shares = np.cumsum(squares[::-1]) / max(squares.sum(), _LEAST)  # (W,)
+    squares, directions = np.maximum(squares[::-1], _LEAST), directions[:, ::-1]
+    shares = np.cumsum(squares) / squares.sum()  # (W,)
     for share in kept:
-        chosen = directions[:, ::-1][:, : int(np.searchsorted(shares, share)) + 1]  # (W, K)
-        yield Narrowing(_beside_one((axes / lengths) @ axes.T @ chosen), _beside_one(root @ chosen))
+        count = int(np.searchsorted(shares, share)) + 1  # K
+        evenly = squares[:count] ** 0.25  # numbers of queries had a mean square of 1, those of labels these squares
+        turn = np.linalg.qr(np.random.default_rng(0).standard_normal((count, count))).Q
+        chosen = directions[:, :count]
+        of_queries = (axes / lengths) @ axes.T @ (chosen * evenly) @ turn
+        yield Narrowing(_beside_one(of_queries), _beside_one(root @ (chosen / evenly) @ turn))
 
 
 class Narrowed:

@@ -76,3 +76,19 @@ def test_what_is_found_by_few_numbers_is_ranked_by_all(drawn, monkeypatch):
     whole = index.search(queries[:1], 400)  # more than there are: padded, as any index does
     assert (whole.ids[0, :300] == Exact(table).search(queries[:1], 300).ids[0]).all()
     assert (whole.ids[0, 300:] == -1).all()
+
+
+def test_numbers_are_alike_in_size_so_that_8_bits_hold_them():
+    """Where a few directions hold most of every score, these took most of the 8 bits of a label, and of no query's."""
+    generator = np.random.default_rng(0)
+    scales = 0.95 ** np.arange(64)
+    queries, table = (with_last(generator.normal(size=(500, 64)) * scales, 1) for _ in range(2))
+    (narrow,) = narrowings(queries, table, [0.9999])
+    x, w = (queries @ narrow.queries)[:, :-1], (table @ narrow.labels)[:, :-1]
+    assert x.shape[1] > 20
+    for side in (x, w):
+        sizes = np.sqrt((side**2).mean(0))
+        assert sizes.max() < 4 * sizes.min()
+        steps = np.abs(side).max(1, keepdims=True) / 127  # a row in 8 bits
+        lost = ((np.round(side / steps) * steps - side) ** 2).sum() / (side**2).sum()
+        assert lost < 1e-3
