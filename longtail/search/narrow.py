@@ -54,7 +54,7 @@ def narrowings(queries: FloatArray, table: FloatArray, kept: Sequence[float] = K
     shares = np.cumsum(squares) / squares.sum()  # (W,)
     for share in kept:
         count = int(np.searchsorted(shares, share)) + 1  # K
-        evenly = squares[:count] ** 0.25  # numbers of queries had a mean square of 1, those of labels these squares
+        evenly = (squares[:count] / len(w)) ** 0.25  # mean squares are 1 in queries, and the one in brackets in labels
         turn = np.linalg.qr(np.random.default_rng(0).standard_normal((count, count))).Q
         chosen = directions[:, :count]
         of_queries = (axes / lengths) @ axes.T @ (chosen * evenly) @ turn

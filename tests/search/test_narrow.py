@@ -86,6 +86,7 @@ def test_numbers_are_alike_in_size_so_that_8_bits_hold_them():
     (narrow,) = narrowings(queries, table, [0.9999])
     x, w = (queries @ narrow.queries)[:, :-1], (table @ narrow.labels)[:, :-1]
     assert x.shape[1] > 20
+    assert 0.5 < np.sqrt((x**2).mean() / (w**2).mean()) < 2, "constants are as large beside the one as beside the other"
     for side in (x, w):
         sizes = np.sqrt((side**2).mean(0))
         assert sizes.max() < 4 * sizes.min()
