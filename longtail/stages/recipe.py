@@ -21,7 +21,7 @@ from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
-from longtail.stages.refit import forget_refits, with_refits
+from longtail.stages.refit import forget_within, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -182,7 +182,7 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
             run.progress.chosen = ranks.told(run.progress.chosen)
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None and first:
-            forget_refits(run.folder)
+            forget_within(run.folder)
         return model
 
 

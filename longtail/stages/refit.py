@@ -91,10 +91,13 @@ def with_refits(
     return models[-1] if learned.fusion is None else all_as_one(models, learned, train)
 
 
-def forget_refits(folder: Path) -> None:
-    """Remove the models of runs within a run, all of which are in its own."""
-    for place in folder.glob(f"{_AGAIN}*/model"):
-        remove_folder(place)
+def forget_within(folder: Path) -> None:
+    """Remove the models of runs within a run, those on all documents and a linker's: all of them are in its own."""
+    for name in (f"{_AGAIN}*", "linker"):
+        for place in folder.glob(f"{name}/model"):
+            forget_within(place.parent)
+            remove_folder(place)
+            remove_folder(place.parent / _BEFORE)
 
 
 def all_as_one(models: Sequence[Bundle], learned: Learned, train: Split) -> Bundle:

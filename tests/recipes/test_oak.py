@@ -258,6 +258,23 @@ def test_a_run_stopped_anywhere_ends_as_an_unbroken_one(
     assert not list(broken.rglob("*.checkpoint.safetensors"))
 
 
+def test_a_finished_run_holds_its_linker_once_and_makes_a_lost_model_again(data: Dataset, tmp_path: Path) -> None:
+    options = {**OAK, "linker": "unidec", "validation": 0.2, "train_links": "true"}
+    run = tmp_path / "run"
+    recipes.oak(data, out=run, **options)
+    assert list((run / "linker").rglob("stages/*.safetensors"))
+    assert not list((run / "linker").rglob("bundle.json"))
+    kept = {path: path.stat().st_mtime_ns for path in run.rglob("stages/*.safetensors")}
+    made = arrays(run / "model")
+    shutil.rmtree(run / "model")
+    recipes.oak(data, out=run, **options)
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("stages/*.safetensors")} == kept  # nothing is trained
+    again = arrays(run / "model")
+    assert made.keys() == again.keys()
+    for name, array in made.items():
+        np.testing.assert_array_equal(array, again[name], err_msg=name)
+
+
 def test_the_log_says_how_good_the_links_are_and_how_even_the_attention(data: Dataset, tmp_path: Path) -> None:
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
     recipes.oak(data, out=run, **OAK | {"validation": 0.2}, train_links="true", calibration_weight=0.1)
