@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
@@ -79,10 +79,14 @@ class Exact:
         vectors = finite("queries", queries, self.device)
         check_search(vectors.shape, self.table.shape, k, exclude)
         # Where very many labels may be best, as for a query of zeros, tiles are the faster way for a few queries too.
-        if exclude is None and 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k)) <= LARGE:
+        hidden = 0 if exclude is None else int(np.diff(exclude.indptr).max(initial=0))
+        if 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k + hidden)) <= LARGE:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
             found = (vectors @ table.T).cpu().numpy()  # (Q, C)
-            return rank(np.broadcast_to(few.cpu().numpy(), found.shape), found, k)
+            labels_of = np.broadcast_to(few.cpu().numpy(), found.shape)  # (Q, C)
+            if exclude is not None:
+                found[holds(exclude, labels_of)] = -np.inf
+            return rank(labels_of, found, k)
         if can_tile(self.table, len(vectors), k):
             self._prefilter = self._prefilter or Int8Prefilter(self.table)
             ids, scores = Tiles(self.table, self._prefilter, vectors, k, exclude).search()

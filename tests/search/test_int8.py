@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from longtail.data.sparse import csr_of_lists
 from longtail.search import int8
 from longtail.search.exact import Exact
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
@@ -32,6 +33,30 @@ def test_the_ranking_is_that_of_a_full_sort_ties_included(k: int, most: int, que
     expected = rank(np.broadcast_to(np.arange(LABELS), scores.shape), scores, k)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("queries", [1, FEW])
+@pytest.mark.parametrize("k", [1, 5, LABELS // 16, LABELS])
+def test_pairs_that_are_hidden_are_prefiltered_too(k: int, queries: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A linker hides nodes with the text of the document: each text then cost a look at the whole table."""
+    asks: list[int] = []
+    candidates = Int8Prefilter.candidates
+
+    def asked(self: Int8Prefilter, queries: torch.Tensor, k: int) -> torch.Tensor:
+        asks.append(k)
+        return candidates(self, queries, k)
+
+    monkeypatch.setattr(Int8Prefilter, "candidates", asked)
+    table, vectors = whole(LABELS, 21, 0, 9), whole(queries, 21, 1, 9)
+    scores = vectors @ table.T
+    best = np.argsort(-scores, axis=1)  # of each query, some of those that would be found are hidden
+    exclude = csr_of_lists([row[: (i + 3) % 8].tolist() for i, row in enumerate(best)], LABELS)
+    scores[exclude.nonzero()] = -np.inf
+    found = Exact(table).search(vectors, k, exclude=exclude)
+    expected = rank(np.broadcast_to(np.arange(LABELS), scores.shape), scores, k)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+    assert bool(asks) == (k < LABELS // 16)  # with those that are hidden, more than a sixteenth
 
 
 @pytest.mark.parametrize("width", [1, 15, 16, 256, 513])
