@@ -124,7 +124,7 @@ def main() -> None:
     path = given.out / "scale.json"
     given.out.mkdir(parents=True, exist_ok=True)
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"sizes": {}}
-    machine = f"{given.threads} threads, {platform.machine()}"
+    machine = f"{given.threads} thread{'s' * (given.threads != 1)}, {platform.machine()}"
     found |= {"recipe": given.recipe, "date": datetime.now(timezone.utc).date().isoformat(), "machine": machine}
     for data in given.sets:
         name = Path(data).name

@@ -10,7 +10,8 @@ one or more comparisons and the columns, to ``<!-- end of table -->``. Of each m
 predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
 ``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of RAMEN's Table 6, which has
 most systems beside each other, on another data set. A test says so where a page is not what this writes.
-``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept.
+``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept, several names what each has kept of
+one size, beside each other.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
-    """The lines of a table of kept comparisons, or of the one table that `benchmarks/scale.py` has kept."""
+    """The lines of a table of kept comparisons, or of what `benchmarks/scale.py` has kept."""
     if list(metrics) == ["scale"]:
-        head, *rows = read_json(RESULTS / f"{names[0]}.json", remedy="keep the figures")["scale"]
+        head, *rows = _scales([read_json(RESULTS / f"{name}.json", remedy="keep the figures") for name in names])
         yield from (_row(head), "|" + "---|" * len(head), *map(_row, rows))
         return
     columns = [metric.replace("_", " ") for metric in metrics]
@@ -73,6 +74,19 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
             bold = (f"**{cell}**" if cell and cell == top else cell for cell, top in zip(cells, best, strict=True))
             seeds = str(len(next(iter(row["metrics"].values()))))
             yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])
+
+
+def _scales(kept: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The rows of what was kept at several sizes, or of several that were kept at one size each; head first."""
+    if len(kept) == 1:
+        rows: list[list[str]] = kept[0]["scale"]
+        return rows
+    one_size = [{part: cells for part, *cells, _ in found["scale"]} for found in kept]  # without an exponent
+    (first, *_), *_ = kept[0]["scale"]
+    of = [f"`{found['recipe']}`, {found['machine'].partition(',')[0]}" for found in kept]
+    parts = dict.fromkeys(part for cells in one_size for part in cells if part != first)
+    head = [first, *(f"{which}: {cells[first][0]}" for which, cells in zip(of, one_size, strict=True))]
+    return [head, *([part, *(cells.get(part, [""])[0] for cells in one_size)] for part in parts)]
 
 
 def _cell(method: str, row: dict[str, Any], column: str) -> str:
