@@ -126,15 +126,22 @@ def _most(device: str, width: int) -> float:
 def grown() -> list[dict[str, Any]]:
     """Runs of growing sets that are kept, the smallest first."""
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
-    runs = [one | {"recipe": kept["recipe"]} for kept in found if "sizes" in kept for one in kept["sizes"]]
+    runs = [
+        one | {name: kept[name] for name in ("recipe", "machine")}
+        for kept in found
+        if "sizes" in kept
+        for one in kept["sizes"]
+    ]
     return sorted(runs, key=lambda one: one["labels"])
 
 
 def planned(run: Mapping[str, Any]) -> OnPaper:
     """A run that was measured, on paper: with the test documents and the scores that it was evaluated on, on a core."""
-    documents = run["documents"] + min(5000, run["documents"] / 19)  # with those that it held out
+    learns = "learning on held-out documents" in run["parts"]
+    documents = run["documents"] + (min(5000, run["documents"] / 19) if learns else 0)
+    settings = {"memory": run["memory"], "refit": False} if learns else {}
     task: dict[str, Any] = {"documents": documents, "labels": run["labels"], "tests": run["evaluated"]}
-    return on_paper(run["recipe"], {"memory": run["memory"], "refit": False}, **task, **TITLES)
+    return on_paper(run["recipe"], settings, **task, **TITLES)
 
 
 def compared(run: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
@@ -149,10 +156,14 @@ def compared(run: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     }
 
 
+def _named(run: Mapping[str, Any]) -> str:
+    return f"`{run['recipe']}`, {run['machine'].partition(',')[0]}: {run['labels']:,} labels"
+
+
 def of_growth() -> Iterator[list[str]]:
     """Plans beside what was measured."""
     runs = grown()
-    yield ["on paper / measured", *(f"{run['labels']:,} labels" for run in runs)]
+    yield ["on paper / measured", *map(_named, runs)]
     every = [compared(run) for run in runs]
     for name in every[0]:
         form: Callable[[float], str] = size if name.startswith("peak") else lambda value: f"{value:,.0f}"

@@ -140,13 +140,14 @@ def memory_of(row: Row, s: Scale) -> dict[str, dict[str, Bytes]]:
     in_parts = s.machine.on_host and min(s.held_out, s.tests) > MANY  # tables of sums and fusions are let go
     ranked = s.labels * NUMBER * width * (2 if len(row.scores) > 1 and not in_parts else 1)
     at_once = min(s.labels, ROWS) if in_parts else s.labels
+    copied = 1 / 4 if s.machine.on_host and len(row.scores) == 1 else 5 / 4  # one score is searched where it lies
     encoder = sum(one.numbers * one.size for one in _trained(row.stages[0], s) if one.name != "classifiers")
     found["fusion and evaluation"] = {
         "process": process,
         "texts and pairs": data,
         "encoder": Bytes(2 * encoder),
         "of labels": Bytes(host=ranked),
-        "a table to search": Bytes(at_once * NUMBER * width * 5 / 4),
+        "a table to search": Bytes(at_once * NUMBER * width * copied),
     }
     if s.machine.on_host:
         return {at: {name: Bytes(sum(part)) for name, part in held.items()} for at, held in found.items()}
