@@ -20,7 +20,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,11 @@ def of_peer(data: str, folder: Path, python: str) -> dict[str, Any]:
     return {name: run[name] for name in ("seconds", "peak_memory") if name in run}
 
 
+def named(kept: Mapping[str, Any], size: Mapping[str, Any]) -> str:
+    """What a table calls one size of what was kept: the recipe, its threads and the labels."""
+    return f"`{kept['recipe']}`, {kept['machine'].partition(',')[0]}: {size['labels']:,} labels"
+
+
 def exponent(labels: Sequence[int], values: Sequence[float]) -> float:
     """Of the power of the labels that values grow with."""
     return round(float(np.polyfit(np.log(labels), np.log(values), 1)[0]), 2) + 0.0  # no -0.0
@@ -90,7 +95,8 @@ def table(sizes: Sequence[dict[str, Any]]) -> list[list[str]]:
     def add(name: str, values: Sequence[float], form: str) -> None:
         there = [(count, value) for count, value in zip(labels, values, strict=True) if value]
         cells = [form.format(value) if value else "" for value in values]
-        rows.append([name, *cells, f"{exponent(*zip(*there, strict=True)):.2f}" if len(there) > 1 else ""])
+        grows = len({count for count, _ in there}) > 1
+        rows.append([name, *cells, f"{exponent(*zip(*there, strict=True)):.2f}" if grows else ""])
 
     for name in names:
         add(name, [size["parts"].get(name, {}).get("processor_seconds", 0) for size in sizes], "{:,.0f}")

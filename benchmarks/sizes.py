@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from scale import named
+
 from longtail.on_paper.plan import OnPaper, on_paper
 from longtail.units import duration, size
 
@@ -156,14 +158,10 @@ def compared(run: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
     }
 
 
-def _named(run: Mapping[str, Any]) -> str:
-    return f"`{run['recipe']}`, {run['machine'].partition(',')[0]}: {run['labels']:,} labels"
-
-
 def of_growth() -> Iterator[list[str]]:
     """Plans beside what was measured."""
     runs = grown()
-    yield ["on paper / measured", *map(_named, runs)]
+    yield ["on paper / measured", *(named(run, run) for run in runs)]
     every = [compared(run) for run in runs]
     for name in every[0]:
         form: Callable[[float], str] = size if name.startswith("peak") else lambda value: f"{value:,.0f}"

@@ -10,8 +10,8 @@ one or more comparisons and the columns, to ``<!-- end of table -->``. Of each m
 predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
 ``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of RAMEN's Table 6, which has
 most systems beside each other, on another data set. A test says so where a page is not what this writes.
-``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept, several names what each has kept of
-one size, beside each other.
+``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside
+each other, without exponents.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import scale
 
 from longtail.files import read_json
 from longtail.report.costs import costs
@@ -77,16 +79,14 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
 
 
 def _scales(kept: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The rows of what was kept at several sizes, or of several that were kept at one size each; head first."""
+    """The rows of what was kept of one recipe at several sizes, or of several recipes beside each other; head first."""
     if len(kept) == 1:
         rows: list[list[str]] = kept[0]["scale"]
         return rows
-    one_size = [{part: cells for part, *cells, _ in found["scale"]} for found in kept]  # without an exponent
-    (first, *_), *_ = kept[0]["scale"]
-    of = [f"`{found['recipe']}`, {found['machine'].partition(',')[0]}" for found in kept]
-    parts = dict.fromkeys(part for cells in one_size for part in cells if part != first)
-    head = [first, *(f"{which}: {cells[first][0]}" for which, cells in zip(of, one_size, strict=True))]
-    return [head, *([part, *(cells.get(part, [""])[0] for cells in one_size)] for part in parts)]
+    sizes = [(scale.named(found, size), size) for found in kept for size in found["sizes"]]
+    names, of_each = zip(*sizes, strict=True)
+    (first, *_), *parts = scale.table(of_each)
+    return [[first, *names], *(cells[:-1] for cells in parts)]  # without an exponent
 
 
 def _cell(method: str, row: dict[str, Any], column: str) -> str:

@@ -95,15 +95,15 @@ def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.Mon
     assert "| test documents of it | 10 | 10 |  |" in found
     assert "| both, minutes of the clock | 2.0 | 2.0 | 0.00 |" in found
     assert found[-2] == "| most products of a search, % | 100.0 | 100.0 |  |"
-    of = {"unidec": scale.table([size(1000, 10.0)]), "depsl": scale.table([size(1000, 30.0) | {"evaluated": 20}])}
-    for recipe, rows in of.items():
-        kept = {"scale": rows[:3] if recipe == "unidec" else rows, "recipe": recipe, "machine": "1 thread, x86_64"}
+    of = {"unidec": size(1000, 10.0), "depsl": size(1000, 30.0) | {"parts": {"encoder": {"processor_seconds": 30.0}}}}
+    for recipe, one in of.items():
+        kept = {"sizes": [one], "recipe": recipe, "machine": "1 thread, x86_64"}
         (tmp_path / f"{recipe}.json").write_text(json.dumps(kept))
     found = tables.made("<!-- table unidec depsl: scale -->\nold\n<!-- end of table -->").splitlines()
     assert found[1:6] == [
         "| processor seconds | `unidec`, 1 thread: 1,000 labels | `depsl`, 1 thread: 1,000 labels |",
         "|---|---|---|",
-        "| joint | 10 | 30 |",
+        "| joint | 10 |  |",
+        "| encoder |  | 30 |",
         "| training, whole process | 20 | 60 |",
-        "| evaluation, whole process |  | 60 |",
     ]

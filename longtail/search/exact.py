@@ -78,8 +78,8 @@ class Exact:
         """
         vectors = finite("queries", queries, self.device)
         check_search(vectors.shape, self.table.shape, k, exclude)
+        hidden = 0 if exclude is None else int(np.diff(exclude.indptr).max(initial=0))  # of a query, at most
         # Where very many labels may be best, as for a query of zeros, tiles are the faster way for a few queries too.
-        hidden = 0 if exclude is None else int(np.diff(exclude.indptr).max(initial=0))
         if 0 < len(vectors) <= FEW and len(few := self._candidates(vectors, k + hidden)) <= LARGE:
             table = self.table if len(few) == len(self.table) else self.table[few]  # (C, D)
             found = (vectors @ table.T).cpu().numpy()  # (Q, C)

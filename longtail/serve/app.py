@@ -25,7 +25,7 @@ from longtail.serve import corrections, schemas
 from longtail.serve.access import PROBLEMS, TOKEN, Json, Served, may_change, must_be_text, problems
 from longtail.serve.answers import Predict
 from longtail.serve.batcher import Full, Late
-from longtail.serve.connections import STATE, Connections
+from longtail.serve.connections import STATE, Connections, tell
 from longtail.serve.files import read, read_lines
 from longtail.serve.middleware import RequestGuard, failure
 from longtail.serve.service import Service, Settings
@@ -225,6 +225,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Connections]]:
         closed=lambda reason: app.state.metrics.closed.labels(reason).inc(),
     )
     watcher = asyncio.create_task(connections.watch())
+    asyncio.get_running_loop().set_exception_handler(tell)
     gc.collect()
     gc.freeze()  # what a process starts with stays: to look through it again takes a tenth of a second
     yield {STATE: connections}

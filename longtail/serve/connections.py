@@ -11,9 +11,20 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from longtail.memory import is_out_of_memory
+
 _log = logging.getLogger("longtail.serve")
 _SWEEP = 1.0  # seconds between two looks for heads that are late
 STATE = "connections"  # where the lifespan of the application keeps the `Connections` of its process
+
+
+def tell(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an error that a loop met outside of all requests: in one line where there was no memory for a connection."""
+    error = context.get("exception")
+    if error is not None and is_out_of_memory(error):
+        _log.error("there was not enough memory for a connection")
+    else:
+        loop.default_exception_handler(context)
 
 
 class Connection(HttpToolsProtocol):

@@ -92,12 +92,11 @@ def with_refits(
 
 
 def forget_within(folder: Path) -> None:
-    """Remove the models of runs within a run, those on all documents and a linker's: all of them are in its own."""
-    for name in (f"{_AGAIN}*", "linker"):
-        for place in folder.glob(f"{name}/model"):
-            forget_within(place.parent)
-            remove_folder(place)
-            remove_folder(place.parent / _BEFORE)
+    """Remove the models of runs within a run, those on all documents and its linker: the run's own model holds them."""
+    for place in (*folder.glob(f"{_AGAIN}*/model"), *folder.glob("linker/model")):
+        forget_within(place.parent)
+        remove_folder(place)
+        remove_folder(place.parent / _BEFORE)
 
 
 def all_as_one(models: Sequence[Bundle], learned: Learned, train: Split) -> Bundle:

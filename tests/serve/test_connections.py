@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 import sys
 import time
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from longtail.serve.connections import Connection, Connections
+from longtail.serve.connections import Connection, Connections, tell
 
 FILES = 4096  # that a test has open at most
 HALF = b"POST /v1/predict HTTP/1.1\r\nHost: x\r\nContent-"
@@ -127,6 +128,30 @@ def test_a_connection_with_a_whole_request_does_not_wait_whatever_comes_after_it
     connection = Connection.__new__(Connection)
     connection._unanswered = [SimpleNamespace(more_body=to_come) for to_come in bodies_to_come]
     assert connection.waits_for_client is waits
+
+
+@pytest.mark.parametrize(
+    ("error", "logger", "said"),
+    [
+        (MemoryError(), "longtail.serve", "there was not enough memory for a connection"),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "longtail.serve", "there was not enough memory"),
+        (ValueError("nobody thought of this"), "asyncio", "Fatal error on transport"),
+        (None, "asyncio", "Fatal error on transport"),
+    ],
+)
+def test_a_connection_without_memory_is_told_in_a_line_and_all_else_in_full(error, logger, said, caplog):
+    context = {"message": "Fatal error on transport"} | ({} if error is None else {"exception": error})
+
+    async def scenario():
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(tell)
+        loop.call_exception_handler(context)
+
+    asyncio.run(scenario())
+    (record,) = caplog.records
+    assert record.name == logger
+    assert said in record.getMessage()
+    assert bool(record.exc_info) == isinstance(error, ValueError)
 
 
 def test_nothing_ends_the_watch_of_heads(caplog):

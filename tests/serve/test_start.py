@@ -135,5 +135,4 @@ def test_too_little_memory_is_told_and_the_server_goes_on(run, start_server):
     assert server.ask("POST", "/v1/predict", large)[0] == 200
     assert server.stop()
     assert "not enough memory" in str(server.lines)
-    told = [line for line in server.lines if "traceback" in line]
-    assert all(line["logger"] == "asyncio" and "MemoryError" in line["traceback"] for line in told)  # for a connection
+    assert not [line for line in server.lines if "traceback" in line]
