@@ -16,7 +16,7 @@ import longtail
 ROOT = Path(longtail.__file__).parent
 ORDER = (  # a room imports from its own and from those above it
     {"topk", "errors", "ending", "files", "hashes", "locks", "arrays", "cards"}
-    | {"devices", "memory", "units", "options", "calls"}
+    | {"devices", "memory", "threads", "units", "options", "calls"}
     | {"ranks", "shards"},
     *({room} for room in ("data", "text", "search", "batches", "losses", "modules", "train", "metrics")),
     *({room} for room in ("model", "transforms", "stages", "recipes", "on_paper", "testing")),

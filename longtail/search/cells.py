@@ -13,6 +13,7 @@ labels in two levels, of which the first has a root of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from torch import Tensor
 from longtail.data.sparse import CSR
 from longtail.search.exact import Exact, finite
 from longtail.search.int8 import has_whole_products, in_8_bits
+from longtail.threads import side_by_side
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RECALL = 0.9  # of the labels that exact search finds
@@ -35,9 +37,9 @@ _ROUNDS = 3  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
 _FIRST = 8  # cells of a query that say what the others must beat
 _EXACT = 2048  # centres, of which more are compared with in 8 bits, where that is fast
-_COPIED = 3  # times that the labels of a query's first cells are held while they are sorted
+_COPIED = 3  # numbers of 4 bytes that a label of a query's first cells takes: its id and its score
 _COMPARED = 8192  # labels with which a query is compared where they are very many, for a plan
-_HELD = 2**24  # cells and labels of a block of queries, or centres of a block of vectors
+_HELD = 2**25  # cells and labels of a block of queries, or centres of a block of vectors
 
 
 class Looked(NamedTuple):
@@ -115,10 +117,13 @@ class Cells:
 
     def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
-        found, size = [], max(1, _HELD // max(probes, _COPIED * _FIRST * k))
-        for at in range(0, max(1, len(queries)), size):
-            rows = slice(at, at + size)
-            found.append(self._block(queries[rows], k, probes, None if exclude is None else exclude[rows]))
+        size = max(1, _HELD // max(probes, _COPIED * _FIRST * k))
+        blocks = [slice(at, at + size) for at in range(0, max(1, len(queries)), size)]
+
+        def search(rows: slice) -> TopK:
+            return self._block(queries[rows], k, probes, None if exclude is None else exclude[rows])
+
+        found = side_by_side(search, blocks, self.table.device)
         return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
@@ -128,26 +133,41 @@ class Cells:
         """
         nearest = _best(queries, self.centres, probes)  # (q, P)
         hidden = None if exclude is None else _Hidden(exclude, self.places, nearest.device)
-        floor = torch.full((len(queries),), -torch.inf, device=nearest.device)
-        best = TopK(np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf, np.float32))
-        for part in (nearest[:, :_FIRST], nearest[:, _FIRST:]):
-            cell, pairs = part.flatten().sort(stable=True)
-            cells, counts = torch.unique_consecutive(cell, return_counts=True)
-            found = [(pairs[:0], self.order[:0], queries[:0, 0])]  # queries, labels, scores
-            queries_of = torch.split(pairs // max(1, part.shape[1]), counts.tolist())
-            for one, some in zip(cells.tolist(), queries_of, strict=True):
-                places = slice(self.starts[one], self.starts[one + 1])
-                labels = self.order[places]
-                tile = queries[some] @ self.table[labels].T
-                if hidden is not None:
-                    hidden.hide(tile, some, places)
-                high = (tile.amax(1) > floor[some]).nonzero()[:, 0]
-                rows, top = some[high], tile[high].topk(min(k, len(labels)), sorted=False)
-                above = top.values > floor[rows, None]
-                found.append((rows[above.nonzero()[:, 0]], labels[top.indices[above]], top.values[above]))
-            best = _once(best, *(torch.cat(of) for of in zip(*found, strict=True)))
-            floor = torch.from_numpy(best.scores[:, -1]).to(floor.device)
-        return best
+        first, others = nearest[:, :_FIRST], nearest[:, _FIRST:]
+        ids = torch.full((first.numel(), k), -1, device=nearest.device)
+        scores = torch.full((first.numel(), k), -torch.inf, device=nearest.device)
+        for pairs, _, labels, tile in self._tiles(queries, first, hidden):
+            top = tile.topk(min(k, len(labels)), sorted=False)
+            ids[:, : tile.shape[1]].index_copy_(0, pairs, labels[top.indices])
+            scores[:, : tile.shape[1]].index_copy_(0, pairs, top.values)
+        shape = (len(queries), first.shape[1] * k)
+        high = scores.view(shape).topk(min(_COPIES, first.shape[1]) * k, sorted=False)
+        best = _once(ids.view(shape).gather(1, high.indices).cpu().numpy(), high.values.cpu().numpy(), k)
+        floor = torch.from_numpy(best.scores[:, -1]).to(nearest.device)
+        found = [(first[:0, 0], first[:0, 0], scores[:0, 0])]  # queries, labels, scores
+        for _, some, labels, tile in self._tiles(queries, others, hidden):
+            above = (tile.amax(1) > floor.index_select(0, some)).nonzero()[:, 0]
+            rows, places = some.index_select(0, above), min(k, len(labels))
+            score, column = (of.flatten() for of in tile.index_select(0, above).topk(places, sorted=False))
+            above = (score > floor.index_select(0, rows).repeat_interleave(places)).nonzero()[:, 0]
+            label = labels.index_select(0, column.index_select(0, above))
+            found.append((rows.index_select(0, above // places), label, score.index_select(0, above)))
+        more = _in_rows(*(torch.cat(of) for of in zip(*found, strict=True)), shape=(len(queries), _COPIES * k))
+        return _once(*(np.concatenate(of, axis=1) for of in zip((best.ids, best.scores), more, strict=True)), k)
+
+    def _tiles(
+        self, queries: Tensor, cells: Tensor, hidden: _Hidden | None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """Cell by cell: the places of n queries in (q, p) cells, the queries, m labels, and their (n, m) scores."""
+        cell, pairs = cells.flatten().sort(stable=True)
+        there, counts = torch.unique_consecutive(cell, return_counts=True)
+        for one, places in zip(there.tolist(), torch.split(pairs, counts.tolist()), strict=True):
+            of_cell = slice(self.starts[one], self.starts[one + 1])
+            rows, labels = places // cells.shape[1], self.order[of_cell]
+            tile = queries.index_select(0, rows) @ self.table.index_select(0, labels).T
+            if hidden is not None:
+                hidden.hide(tile, rows, of_cell)
+            yield places, rows, labels, tile
 
 
 def _k_means(vectors: Tensor, count: int, generator: np.random.Generator) -> Tensor:
@@ -160,21 +180,25 @@ def _k_means(vectors: Tensor, count: int, generator: np.random.Generator) -> Ten
     return centres
 
 
-def _once(best: TopK, rows: Tensor, labels: Tensor, scores: Tensor) -> TopK:
-    """The best of what was found before, and of n further labels, which may be there twice, with their queries."""
-    order = scores.argsort(descending=True)
-    order = order[rows[order].argsort(stable=True)]
-    row, label, score = (of[order].cpu().numpy() for of in (rows, labels, scores))
+def _in_rows(rows: Tensor, labels: Tensor, scores: Tensor, *, shape: tuple[int, int]) -> tuple[IntArray, FloatArray]:
+    """Of n labels, with their queries and scores, the best of each query in its row; the rest is -1 and -inf."""
+    bits = scores.view(torch.int32).long()
+    bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # ascends as scores do
+    order = (rows * 2**32 - bits).argsort(stable=True)  # one sort of whole numbers takes a sixth of two
+    row, label, score = (of.index_select(0, order).cpu().numpy() for of in (rows, labels, scores))
     place = np.arange(len(row)) - np.searchsorted(row, row)
-    kept = place < _COPIES * best.k  # among which are k different ones
-    shape = (len(best), _COPIES * best.k)
-    more_ids, more_scores = np.full(shape, -1), np.full(shape, -np.inf, np.float32)
-    more_ids[row[kept], place[kept]], more_scores[row[kept], place[kept]] = label[kept], score[kept]
-    ids, found = np.concatenate([best.ids, more_ids], axis=1), np.concatenate([best.scores, more_scores], axis=1)
+    kept = place < shape[1]
+    in_rows, of_rows = np.full(shape, -1), np.full(shape, -np.inf, np.float32)
+    in_rows[row[kept], place[kept]], of_rows[row[kept], place[kept]] = label[kept], score[kept]
+    return in_rows, of_rows
+
+
+def _once(ids: IntArray, scores: FloatArray, k: int) -> TopK:
+    """The k best of (q, n) labels, of which one may be there twice."""
     by_label = ids.argsort(axis=1)
-    ids, found = np.take_along_axis(ids, by_label, 1), np.take_along_axis(found, by_label, 1)
+    ids, scores = np.take_along_axis(ids, by_label, 1), np.take_along_axis(scores, by_label, 1)
     ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
-    return rank(ids, found, best.k)
+    return rank(ids, scores, k)
 
 
 class _Hidden:
@@ -191,7 +215,9 @@ class _Hidden:
         shape = (exclude.shape[0], places.size)
         moved = CSR((np.ones(len(pairs), bool), pairs, exclude.indptr * places.shape[1]), shape=shape).tocsc()
         self._starts, self._rows = moved.indptr, torch.from_numpy(moved.indices.astype(np.int64)).to(device)
+        self._places = torch.from_numpy(np.repeat(np.arange(places.size), np.diff(moved.indptr))).to(device)
         self._at = torch.full((int(exclude.shape[0]),), -1, device=device)
+        self._rising = torch.arange(len(self._at), device=device)
 
     def hide(self, scores: Tensor, rows: Tensor, places: slice) -> None:
         """Make the scores of those pairs -inf, in place.
@@ -201,13 +227,13 @@ class _Hidden:
             rows: (n,) which queries.
             places: of the labels.
         """
-        bounds = self._starts[places.start : places.stop + 1]
-        hidden = self._rows[bounds[0] : bounds[-1]]
-        column = torch.from_numpy(np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))).to(scores.device)
-        self._at[rows] = torch.arange(len(rows), device=rows.device)
-        at = self._at[hidden]
-        scores[at[at >= 0], column[at >= 0]] = -torch.inf
-        self._at[rows] = -1
+        pairs = slice(self._starts[places.start], self._starts[places.stop])
+        self._at.index_copy_(0, rows, self._rising[: len(rows)])
+        at = self._at.index_select(0, self._rows[pairs])
+        there = (at >= 0).nonzero()[:, 0]
+        flat = at.index_select(0, there) * scores.shape[1] + self._places[pairs].index_select(0, there) - places.start
+        scores.view(-1).index_fill_(0, flat, -torch.inf)
+        self._at.index_fill_(0, rows, -1)
 
 
 def pays(queries: int, labels: int, device: torch.device) -> bool:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from functools import cache
+from collections.abc import Iterable, Sequence
 from inspect import unwrap
-from threading import Barrier, BrokenBarrierError
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
+from longtail.threads import side_by_side
+
 _ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
 # Numbers that a CPU updates at once: those left over differ in the last bit, and rows must not by their place.
 _LANES = 16
 _NUMBERS_AT_ONCE = 2**22  # of a bfloat16 parameter, which are float32 while they are updated
-Part = TypeVar("Part")
 
 
 class AdamW(torch.optim.Optimizer):
@@ -179,45 +176,7 @@ def _update_rows(
         for tensor, updated in zip((table, first, second), (parameter, *moments), strict=True):
             tensor.index_copy_(0, ids, updated)
 
-    _side_by_side(update, list(parts))
-
-
-def _side_by_side(work: Callable[[Part], None], parts: list[Part]) -> None:
-    """Do some work for each part, on as many threads as torch has.
-
-    Torch wakes its threads for each operation, and they sleep in between (`longtail` sees to that): for a hundred
-    operations on small parts, that takes longer than the work. Here they are woken once.
-    """
-    threads = torch.get_num_threads()
-    if threads == 1 or len(parts) == 1:
-        for part in parts:
-            work(part)
-    else:
-        for _ in _threads(threads).map(work, parts):  # an exception is raised here
-            pass
-
-
-@cache
-def _threads(count: int) -> ThreadPoolExecutor:
-    """Threads in which each operation of torch runs alone."""
-    ready = Barrier(count + 1)
-
-    def alone() -> None:
-        torch.get_num_threads()  # the first call in a thread takes the number of the process
-        torch.set_num_threads(1)
-        with suppress(BrokenBarrierError):
-            ready.wait()
-
-    executor = ThreadPoolExecutor(count, "rows", initializer=alone)
-    try:
-        for _ in range(count):
-            executor.submit(int)  # starts a thread, as none is free before all are ready
-        ready.wait()
-    except BaseException:
-        ready.abort()  # else those that did start would wait for ever, and the process for them
-        raise
-    torch.set_num_threads(count)  # the number of the process again
-    return executor
+    side_by_side(update, list(parts), table.device)
 
 
 def _update_row_wise(

@@ -63,6 +63,21 @@ def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.
         assert np.isneginf(found.scores[i][found.ids[i] < 0]).all()
 
 
+def test_threads_and_blocks_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_HELD", 16 * 3 * 8 * K)  # blocks of 16 queries
+    table, queries = grouped(300, 90)
+    cells, before, found = Cells.of(torch.from_numpy(table), np.random.default_rng(0)), torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(cells.search(torch.from_numpy(queries), K, 9, exclude=hidden(90, 300)))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[0].ids, found[1].ids)
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+    assert cells.search(torch.empty(0, 16), K, 9).ids.shape == (0, K)
+
+
 def test_each_label_is_in_the_cells_of_its_two_nearest_centres() -> None:
     table, _ = grouped(500, 1)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
