@@ -152,8 +152,8 @@ class Cells:
             above = (score > floor.index_select(0, rows).repeat_interleave(places)).nonzero()[:, 0]
             label = labels.index_select(0, column.index_select(0, above))
             found.append((rows.index_select(0, above // places), label, score.index_select(0, above)))
-        more = _in_rows(*(torch.cat(of) for of in zip(*found, strict=True)), shape=(len(queries), _COPIES * k))
-        return _once(*(np.concatenate(of, axis=1) for of in zip((best.ids, best.scores), more, strict=True)), k)
+        more, of_more = _in_rows(*(torch.cat(of) for of in zip(*found, strict=True)), shape=(len(queries), _COPIES * k))
+        return _once(np.concatenate([best.ids, more], axis=1), np.concatenate([best.scores, of_more], axis=1), k)
 
     def _tiles(
         self, queries: Tensor, cells: Tensor, hidden: _Hidden | None

@@ -20,7 +20,8 @@ from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
-from longtail.search.tiles import Tiles, can_tile
+from longtail.search.tiles import QUERIES, Tiles, can_tile
+from longtail.threads import side_by_side
 from longtail.topk import FloatArray, TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -89,8 +90,7 @@ class Exact:
             return rank(labels_of, found, k)
         if can_tile(self.table, len(vectors), k):
             self._prefilter = self._prefilter or Int8Prefilter(self.table)
-            ids, scores = Tiles(self.table, self._prefilter, vectors, k, exclude).search()
-            return TopK(ids.numpy(), scores.numpy())
+            return self._in_tiles(self._prefilter, vectors, k, exclude)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -103,6 +103,19 @@ class Exact:
                 best[rows] = _merge(best[rows], tile, labels.start)
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
+
+    def _in_tiles(self, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> TopK:
+        """The same by products in 8 bits: each thread looks for queries of its own, as many as a tile has, or more."""
+        some = -(-len(queries) // (QUERIES * torch.get_num_threads())) * QUERIES
+
+        @torch.no_grad()
+        def search(rows: slice) -> TopK:
+            hidden = None if exclude is None else exclude[rows]
+            ids, scores = Tiles(self.table, prefilter, queries[rows], k, hidden).search()
+            return TopK(ids.numpy(), scores.numpy())
+
+        found = side_by_side(search, list(_blocks(len(queries), some)), self.device)
+        return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _candidates(self, queries: Tensor, k: int) -> Tensor:
         """Ids of labels that can be best for a few queries, ascending: all where the table has no prefilter."""

@@ -15,6 +15,7 @@ from torch import Tensor
 _ALIGNED = 16  # the kernels take widths that are a multiple of this
 _ROUNDING = 2.0**-8  # more than the relative error of a bfloat16
 _SUMMING = 1e-4  # more than the error of a sum in float32, relative to the lengths of both vectors
+_LEAST = 2.0**-20  # of the last number of a query, which the largest of the others is taken for at least
 _BLOCK = 16_384  # rows that are made of floats at a time
 FEW = 8  # queries that are worth prefiltering; from some 12 on the product of all costs less
 LARGE = 2048  # labels that are worth prefiltering; fewer are ranked in one go
@@ -56,7 +57,8 @@ class Int8Prefilter:
     """8-bit rows of a table, each with a scale of its own.
 
     The last column stays as it is: where it is a bias, the 1 of a query that it is multiplied by would leave the 8 bits
-    of a query nothing for its other numbers.
+    of a query nothing for its other numbers. A column of zeros, as a fusion has that keeps one score of several, is not
+    read, so that what queries have there makes no bound larger.
 
     Args:
         table: (L, D) float32, for which `can_prefilter` is true.
@@ -69,8 +71,10 @@ class Int8Prefilter:
         self._scale, self._error, self._length = torch.empty(3, len(table))  # (L,) each
         self._padding = (0, -body.shape[1] % _ALIGNED)
         self._rows = torch.empty(len(table), body.shape[1] + self._padding[1], dtype=torch.int8)  # (L, D')
+        self._read = torch.zeros(table.shape[1], dtype=torch.bool)
         for at in range(0, len(table), _BLOCK):  # so that no copy of the table is made
             part = slice(at, at + _BLOCK)
+            self._read |= table[part].any(0)
             self._scale[part] = _largest(body[part])[:, 0] / 127
             rounded = (body[part] / self._scale[part, None]).round_()  # (n, D - 1)
             self._error[part] = _length(body[part] - rounded * self._scale[part, None])
@@ -90,6 +94,7 @@ class Int8Prefilter:
             queries: (Q, D) float32; a few.
             k: at least 1, at most L.
         """
+        queries = queries * self._read
         body = queries[:, :-1]  # (Q, D - 1)
         given, product, rounding = self._product(body)
         score = (product * self._scale).addcmul_(queries[:, -1:], self._last)  # (Q, L)
@@ -102,8 +107,10 @@ class Int8Prefilter:
 
     def whole(self, queries: Tensor) -> Whole:
         """(Q, D) queries in 8 bits."""
+        queries = queries * self._read
         body, length = queries[:, :-1], _length(queries)
-        step = _largest(body) / 127  # (Q, 1)
+        # of a body of zeros, too, the last number is not so many steps that their sums overflow
+        step = _largest(body).maximum(_LEAST * queries[:, -1:].abs()) / 127  # (Q, 1)
         digits = (body / step).round_()
         lost = _length(body - digits * step) + _SUMMING * length
         others = torch.stack([queries[:, -1], length, lost], dim=1) / step  # (Q, 3)

@@ -13,7 +13,7 @@ from torch import Tensor
 from longtail.data.sparse import CSR
 from longtail.search.int8 import Int8Prefilter, can_prefilter, has_whole_products
 
-_QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
+QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
 _PAIRS = 2**16  # that are scored exactly in one go
 _MANY, _WIDE, _MOST = 512, 128, 32  # queries, columns and places, from which on, and up to which, this is faster
@@ -41,14 +41,14 @@ class Tiles:
         self._whole = prefilter.whole(queries)
         self.ids = torch.full((len(queries), k), -1)
         self.scores = torch.full((len(queries), k), -torch.inf)
-        self._numbers = torch.empty(_QUERIES * _LABELS, dtype=torch.int32)
-        self._bounds = torch.empty(_QUERIES * _LABELS)
+        self._numbers = torch.empty(QUERIES * _LABELS, dtype=torch.int32)
+        self._bounds = torch.empty(QUERIES * _LABELS)
 
     def search(self) -> tuple[Tensor, Tensor]:
         """The ids and the scores of the k best, (Q, k): higher scores first, of equal ones the lower id first."""
         for label in range(0, len(self._table), _LABELS):  # outside, so that a mapped table is read once
-            for query in range(0, len(self._queries), _QUERIES):
-                rows = slice(query, min(query + _QUERIES, len(self._queries)))
+            for query in range(0, len(self._queries), QUERIES):
+                rows = slice(query, min(query + QUERIES, len(self._queries)))
                 self._tile(rows, slice(label, min(label + _LABELS, len(self._table))))
         return self.ids, self.scores
 

@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "_int_mm"), reason="this PyTo
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 32 queries and 512 labels, of which neither number is a whole multiple, for every search."""
-    monkeypatch.setattr(tiles, "_QUERIES", 32)
+    for module in (tiles, exact):
+        monkeypatch.setattr(module, "QUERIES", 32)
     monkeypatch.setattr(tiles, "_LABELS", 512)
     monkeypatch.setattr(exact, "can_tile", lambda *_: True)
 
@@ -66,6 +67,28 @@ def test_labels_of_any_length_and_a_bias(spread: float, bias: bool) -> None:
     np.testing.assert_array_equal(found.ids, expected.ids)
 
 
+def test_a_text_of_which_nothing_is_known_is_ranked_by_the_bias() -> None:
+    """Its largest number but the last is 0: in steps of that the last one would be endless."""
+    table, asked = whole(LABELS, 65, 0, 200), whole(QUERIES, 65, 1, 9)
+    asked[::3], asked[:, -1] = 0, 1
+    found, expected = Exact(table).search(asked, 10), sorted_whole(asked @ table.T, 10)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
+def test_threads_find_the_same() -> None:
+    before, found = torch.get_num_threads(), []
+    table, asked = (np.random.default_rng(4).normal(size=(n, 64)).astype(np.float32) for n in (LABELS, 200))
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(Exact(table).search(asked, 10, exclude=csr_of_lists([[at] for at in range(200)], LABELS)))
+    finally:
+        torch.set_num_threads(before)
+    np.testing.assert_array_equal(found[0].ids, found[1].ids)
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+
+
 def test_fewer_labels_than_places_are_left() -> None:
     exclude = csr_of_lists([list(range(3, LABELS))] * QUERIES, LABELS)
     found = Exact(whole(LABELS, 16, 0, 9)).search(whole(QUERIES, 16, 1, 9), 5, exclude=exclude)
@@ -75,12 +98,20 @@ def test_fewer_labels_than_places_are_left() -> None:
 
 
 def test_few_pairs_are_scored_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not more where the table has columns of zeros, and texts without features, whatever queries have there."""
     scored = []
     merge = Tiles._merge
     monkeypatch.setattr(Tiles, "_merge", lambda *given: (scored.append(len(given[2])), merge(*given))[1])
     draws = np.random.default_rng(0)
-    Exact(draws.normal(size=(LABELS, 128))).search(draws.normal(size=(QUERIES, 128)), 5)
-    assert sum(scored) < 0.03 * QUERIES * LABELS
+    table, asked = draws.normal(size=(LABELS, 128)), draws.normal(size=(QUERIES, 128))
+    asked[5] = 0
+    Exact(table).search(asked, 5)
+    few = sum(scored)
+    assert few < 0.03 * QUERIES * LABELS
+    scored.clear()
+    unread, there = np.zeros((LABELS, 129)), 9 * draws.normal(size=(QUERIES, 129))
+    Exact(np.concatenate([table, unread], axis=1)).search(np.concatenate([asked, there], axis=1), 5)
+    assert few <= sum(scored) < 1.1 * few  # the last column of the first table was not rounded
 
 
 def test_it_is_for_large_searches_on_a_processor_with_instructions_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
