@@ -15,8 +15,8 @@ from longtail.search.int8 import Int8Prefilter, can_prefilter, has_whole_product
 
 QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
-_PAIRS = 2**16  # that are scored exactly in one go
-_MANY, _WIDE, _MOST = 512, 128, 32  # queries, columns and places, from which on, and up to which, this is faster
+_PAIRS = 2**12  # that are scored exactly in one go, whose rows stay in the cache
+_MANY, _WIDE, _MOST = 512, 128, 128  # queries, columns and places, from which on, and up to which, this is faster
 
 
 def can_tile(table: Tensor, queries: int, k: int) -> bool:
@@ -65,8 +65,7 @@ class Tiles:
         tops = most.view(height, _GROUP, -1).amax(1)  # (q, n / GROUP)
         floor = self.scores[rows, -1:] / self._whole.step[rows]  # (q, 1); of equal scores the lower id is there already
         if labels.start == 0:
-            least = tops.topk(self.scores.shape[1]).values[:, -1:] - slack  # as many groups have a label with more
-            floor = least.nextafter(least.new_tensor(-torch.inf)).nan_to_num_(-torch.inf, neginf=-torch.inf)
+            floor = self._first(rows, labels, most[:, :width], tops, slack)
         query, group = (tops <= floor).logical_not_().nonzero(as_tuple=True)  # what overflowed is looked at, too
         columns = group[:, None] + torch.arange(0, whole, tops.shape[1])  # (pairs, GROUP)
         above = (most[query[:, None], columns] <= floor[query]).logical_not_()
@@ -74,11 +73,28 @@ class Tiles:
         if len(pairs):
             self._merge(rows, pairs // whole, pairs % whole + labels.start)
 
+    def _first(self, rows: slice, labels: slice, most: Tensor, tops: Tensor, slack: Tensor) -> Tensor:
+        """(q, 1) less than the k best of the first tile have, in the steps of a query.
+
+        As many groups have a label with more than the least of the k best bounds of groups, without what that may be
+        too large by. Where that is a good part of all groups, it says little, and exact products are made.
+        """
+        k = self.scores.shape[1]
+        if tops.shape[1] >= _GROUP * k:
+            least = tops.topk(k).values[:, -1:] - slack
+        else:
+            scores = self._queries[rows] @ self._table[labels].T
+            kth = scores.masked_fill_(most.isneginf(), -torch.inf).topk(k).values[:, -1:]
+            least = kth / self._whole.step[rows] - slack
+        endless = {"nan": -torch.inf, "posinf": -torch.inf, "neginf": -torch.inf}  # all are looked at
+        return least.nextafter(least.new_tensor(-torch.inf)).nan_to_num_(**endless)
+
     def _merge(self, rows: slice, query: Tensor, label: Tensor) -> None:
         """Score pairs exactly, and keep the best of them: queries of the rows, and their labels, in ascending order."""
         queries, k = self._queries[rows], self.scores.shape[1]
         blocks = zip(torch.split(query, _PAIRS), torch.split(label, _PAIRS), strict=True)
-        scores = torch.cat([torch.linalg.vecdot(queries[q], self._table[one]) for q, one in blocks])
+        rows_of = ((queries.index_select(0, q), self._table.index_select(0, one)) for q, one in blocks)
+        scores = torch.cat([torch.linalg.vecdot(*of) for of in rows_of])
         place = torch.arange(len(query)) - torch.searchsorted(query, query)
         shape = (rows.stop - rows.start, k + int(place.max()) + 1)
         ids, found = torch.full(shape, -1), torch.full(shape, -torch.inf)

@@ -121,6 +121,7 @@ def test_it_is_for_large_searches_on_a_processor_with_instructions_for_it(monkey
     assert not can_tile(table, 512, 10)
     monkeypatch.setattr(tiles, "has_whole_products", lambda: True)
     assert not can_tile(table, 511, 10)
-    assert not can_tile(table, 512, 100)
+    assert can_tile(table, 512, 128) == can_tile(table, 512, 10)
+    assert not can_tile(table, 512, 129)
     assert not can_tile(table[:, :64], 512, 10)
     assert not can_tile(table[:-1], 512, 10)
