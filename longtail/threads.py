@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -54,3 +55,7 @@ def _threads(count: int) -> ThreadPoolExecutor:
         raise
     torch.set_num_threads(count)  # the number of the process again
     return executor
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_threads.cache_clear)  # a child has the one thread that made it

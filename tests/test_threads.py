@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,6 +53,31 @@ def test_one_part_and_an_accelerator_have_all_threads() -> None:
     assert side_by_side(lambda _: torch.get_num_threads(), [0], CPU) == [3]
     assert side_by_side(lambda _: torch.get_num_threads(), [0, 1], torch.device("meta")) == [3, 3]
 
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    """Those of its parent are not there: to give them work would be to wait for ever."""
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[2, 3] [2, 3]\n"  # newer Pythons warn of threads and forks
+
+
+FORKED = """
+import os
+import torch
+from longtail.threads import side_by_side
+
+def plus_one(part):
+    return part + 1
+
+torch.set_num_threads(2)
+here, there = os.pipe()
+first = side_by_side(plus_one, [1, 2], torch.device("cpu"))
+if not (child := os.fork()):
+    os.write(there, str(side_by_side(plus_one, [1, 2], torch.device("cpu"))).encode())
+    os._exit(0)
+os.waitpid(child, 0)
+print(first, os.read(here, 99).decode())
+"""
 
 THREADS = """
 import threading

@@ -105,8 +105,7 @@ class Exact:
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
 
     def _in_tiles(self, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> TopK:
-        """The same by products in 8 bits: each thread looks for queries of its own, as many as a tile has, or more."""
-        some = -(-len(queries) // (QUERIES * torch.get_num_threads())) * QUERIES
+        """The same by products in 8 bits: each thread searches for as many queries as a tile has at a time."""
 
         @torch.no_grad()
         def search(rows: slice) -> TopK:
@@ -114,7 +113,7 @@ class Exact:
             ids, scores = Tiles(self.table, prefilter, queries[rows], k, hidden).search()
             return TopK(ids.numpy(), scores.numpy())
 
-        found = side_by_side(search, list(_blocks(len(queries), some)), self.device)
+        found = side_by_side(search, list(_blocks(len(queries), QUERIES)), self.device)
         return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _candidates(self, queries: Tensor, k: int) -> Tensor:
