@@ -20,8 +20,8 @@ def side_by_side(work: Callable[[Part], Result], parts: Sequence[Part], device: 
     """What some work makes of each part: on a CPU, as many at once as torch has threads.
 
     Torch wakes its threads for each operation, and they sleep in between (`longtail` sees to that): for thousands of
-    operations on small parts, that takes longer than the work. Here they are woken once, and each operation runs alone,
-    so that its result does not depend on their number. An accelerator works on one part after the other.
+    operations on small parts, that takes longer than the work. Here they are woken once, and each operation runs on the
+    thread of its part alone. A single part has all threads, and an accelerator works on one part after the other.
 
     Args:
         work: what is done. It runs with gradients unless it says otherwise itself: `torch.no_grad` is a thread's own.

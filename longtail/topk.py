@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -49,6 +50,11 @@ class TopK:
     def __post_init__(self) -> None:
         if self.ids.shape != self.scores.shape or self.ids.ndim != 2:
             raise ValueError(f"ids {self.ids.shape} and scores {self.scores.shape} must be one (Q, K) shape")
+
+    @classmethod
+    def stacked(cls, parts: Sequence[TopK]) -> TopK:
+        """The labels of some queries, then those of others, and so on; at least one part, all with the same K."""
+        return cls(np.concatenate([part.ids for part in parts]), np.concatenate([part.scores for part in parts]))
 
     def __len__(self) -> int:
         return int(self.ids.shape[0])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shutil
 import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tiny_bert import write_tiny_bert
 
 from longtail import load, recipes
@@ -19,6 +21,14 @@ from longtail.testing.planted import planted
 for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
     if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
         signal.signal(getattr(signal, name), action)  # what nohup and "&" have us ignore, our processes would, too
+
+
+@pytest.fixture
+def set_threads() -> Iterator[Callable[[int], None]]:
+    """Sets the number of torch's threads, which is the old one again when the test ends."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from threading import Barrier, Thread
 
 import pytest
@@ -17,11 +17,8 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def three_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
+def three_threads(set_threads: Callable[[int], None]) -> None:
+    set_threads(3)
 
 
 @pytest.mark.usefixtures("three_threads")

@@ -84,3 +84,10 @@ def test_the_first_of_each_row() -> None:
 def test_shapes_that_disagree_are_refused(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     with pytest.raises(ValueError, match="must be one"):
         TopK(np.zeros(shapes[0], np.int64), np.zeros(shapes[1], np.float32))
+
+
+def test_rankings_of_some_queries_and_then_of_others() -> None:
+    parts = [TopK(np.full((rows, 2), rows), np.full((rows, 2), 0.5, np.float32)) for rows in (1, 0, 2)]
+    whole = TopK.stacked(parts)
+    assert whole.ids.tolist() == [[1, 1], [2, 2], [2, 2]]
+    assert whole.scores.shape == (3, 2)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import CSR
-from longtail.search.exact import Exact, finite
+from longtail.search.exact import Exact, as_whole, finite
 from longtail.search.int8 import has_whole_products, in_8_bits
 from longtail.threads import side_by_side
 from longtail.topk import FloatArray, IntArray, TopK, rank
@@ -37,7 +37,7 @@ _ROUNDS = 3  # of k-means
 _MOST = 0.5  # of the products of exact search, which is faster than more of them in cells
 _FIRST = 8  # cells of a query that say what the others must beat
 _EXACT = 2048  # centres, of which more are compared with in 8 bits, where that is fast
-_COPIED = 3  # numbers of 4 bytes that a label of a query's first cells takes: its id and its score
+_ENTRY = 3  # numbers of 4 bytes that a label of a query's first cells takes: its id and its score
 _COMPARED = 8192  # labels with which a query is compared where they are very many, for a plan
 _HELD = 2**25  # cells and labels of a block of queries, or centres of a block of vectors
 
@@ -117,14 +117,13 @@ class Cells:
 
     def search(self, queries: Tensor, k: int, probes: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D) queries in its nearest cells, without those of the (Q, L) pairs."""
-        size = max(1, _HELD // max(probes, _COPIED * _FIRST * k))
+        size = max(1, _HELD // max(probes, _ENTRY * _FIRST * k))
         blocks = [slice(at, at + size) for at in range(0, max(1, len(queries)), size)]
 
         def search(rows: slice) -> TopK:
             return self._block(queries[rows], k, probes, None if exclude is None else exclude[rows])
 
-        found = side_by_side(search, blocks, self.table.device)
-        return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
+        return TopK.stacked(side_by_side(search, blocks, self.table.device))
 
     def _block(self, queries: Tensor, k: int, probes: int, exclude: CSR | None) -> TopK:
         """The same for as many queries as can be held at once.
@@ -182,9 +181,7 @@ def _k_means(vectors: Tensor, count: int, generator: np.random.Generator) -> Ten
 
 def _in_rows(rows: Tensor, labels: Tensor, scores: Tensor, *, shape: tuple[int, int]) -> tuple[IntArray, FloatArray]:
     """Of n labels, with their queries and scores, the best of each query in its row; the rest is -1 and -inf."""
-    bits = scores.view(torch.int32).long()
-    bits = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits)  # ascends as scores do
-    order = (rows * 2**32 - bits).argsort(stable=True)  # one sort of whole numbers takes a sixth of two
+    order = (rows * 2**32 - as_whole(scores)).argsort(stable=True)  # one sort of whole numbers takes a sixth of two
     row, label, score = (of.index_select(0, order).cpu().numpy() for of in (rows, labels, scores))
     place = np.arange(len(row)) - np.searchsorted(row, row)
     kept = place < shape[1]

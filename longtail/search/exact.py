@@ -20,8 +20,7 @@ from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
-from longtail.search.tiles import QUERIES, Tiles, can_tile
-from longtail.threads import side_by_side
+from longtail.search.tiles import can_tile, search_in_tiles
 from longtail.topk import FloatArray, TopK, rank
 
 GROUP = 16  # labels that share one entry in a tile's table of best scores
@@ -90,7 +89,7 @@ class Exact:
             return rank(labels_of, found, k)
         if can_tile(self.table, len(vectors), k):
             self._prefilter = self._prefilter or Int8Prefilter(self.table)
-            return self._in_tiles(self._prefilter, vectors, k, exclude)
+            return search_in_tiles(self.table, self._prefilter, vectors, k, exclude)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -103,18 +102,6 @@ class Exact:
                 best[rows] = _merge(best[rows], tile, labels.start)
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
-
-    def _in_tiles(self, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> TopK:
-        """The same by products in 8 bits: each thread searches for as many queries as a tile has at a time."""
-
-        @torch.no_grad()
-        def search(rows: slice) -> TopK:
-            hidden = None if exclude is None else exclude[rows]
-            ids, scores = Tiles(self.table, prefilter, queries[rows], k, hidden).search()
-            return TopK(ids.numpy(), scores.numpy())
-
-        found = side_by_side(search, list(_blocks(len(queries), QUERIES)), self.device)
-        return TopK(np.concatenate([top.ids for top in found]), np.concatenate([top.scores for top in found]))
 
     def _candidates(self, queries: Tensor, k: int) -> Tensor:
         """Ids of labels that can be best for a few queries, ascending: all where the table has no prefilter."""
@@ -204,16 +191,19 @@ def _most_above(tops: Tensor, floor: Tensor) -> int:
 def _keys(scores: Tensor, ids: Tensor) -> Tensor:
     """int64 that sort as (score, then lower id): no two are equal, so a top-k of them is never in doubt.
 
-    The upper half is the bits of the score, which sort as the score does once those of negative scores are inverted;
-    the lower half counts down with the id.
+    The upper half is the score as a whole number, the lower half counts down with the id.
     """
-    bits = (scores + 0.0).view(torch.int32)  # -0.0 becomes 0.0
-    return (_flip(bits).long() << 32) | (LAST_ID - ids)
+    return (as_whole(scores).long() << 32) | (LAST_ID - ids)
 
 
 def _scores_and_ids(keys: Tensor) -> tuple[Tensor, Tensor]:
     """The inverse of `_keys`."""
     return _flip((keys >> 32).int()).view(torch.float32), LAST_ID - (keys & LAST_ID)
+
+
+def as_whole(scores: Tensor) -> Tensor:
+    """int32 that sort as float32 scores do: their bits, of which those of negative scores are inverted."""
+    return _flip((scores + 0.0).view(torch.int32))  # -0.0 becomes 0.0
 
 
 def _flip(bits: Tensor) -> Tensor:

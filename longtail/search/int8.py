@@ -71,7 +71,7 @@ class Int8Prefilter:
         self._scale, self._error, self._length = torch.empty(3, len(table))  # (L,) each
         self._padding = (0, -body.shape[1] % _ALIGNED)
         self._rows = torch.empty(len(table), body.shape[1] + self._padding[1], dtype=torch.int8)  # (L, D')
-        self._read = torch.zeros(table.shape[1], dtype=torch.bool)
+        self._read = torch.zeros(table.shape[1], dtype=torch.bool)  # the columns that are not all zeros
         for at in range(0, len(table), _BLOCK):  # so that no copy of the table is made
             part = slice(at, at + _BLOCK)
             self._read |= table[part].any(0)
@@ -116,12 +116,11 @@ class Int8Prefilter:
         others = torch.stack([queries[:, -1], length, lost], dim=1) / step  # (Q, 3)
         return Whole(F.pad(digits.to(torch.int8), self._padding), step, others)
 
-    def most(self, whole: Whole, rows: slice, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
+    def most(self, whole: Whole, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
         """The most that the inner products of some queries with some rows can be, in the steps of a query.
 
         Args:
-            whole: the queries.
-            rows: of the queries, q of them.
+            whole: the queries, q of them.
             labels: of the table, n of them.
             numbers: room for q n whole numbers.
             out: (q, n), where it is written.
@@ -130,10 +129,10 @@ class Int8Prefilter:
             (q, 1) by how much any of them can be too large at most, in such steps.
         """
         found = numbers[: out.numel()].view(out.shape)
-        torch._int_mm(whole.digits[rows], self._rows[labels].T, out=found)  # noqa: SLF001
+        torch._int_mm(whole.digits, self._rows[labels].T, out=found)  # noqa: SLF001
         others = torch.stack([self._last[labels], self._error[labels], self._length[labels]])  # (3, n)
-        out.copy_(found).mul_(self._scale[labels]).addmm_(whole.others[rows], others)
-        return 2 * (whole.others[rows, 1:] @ others[1:].amax(1))[:, None]
+        out.copy_(found).mul_(self._scale[labels]).addmm_(whole.others, others)
+        return 2 * (whole.others[:, 1:] @ others[1:].amax(1))[:, None]
 
     def _product(self, body: Tensor) -> tuple[Tensor, Tensor, float]:
         """Queries in fewer bits (Q, D - 1), their products with all rows (Q, L), and by what these may be rounded."""

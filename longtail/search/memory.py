@@ -280,7 +280,7 @@ class Remembering:
             ids = np.concatenate([top.ids[block], further], axis=1)
             scores = np.concatenate([top.scores[block], scores], axis=1)
             found.append(rank(ids, scores + values_at(votes, np.arange(len(ids)), ids), k))
-        return TopK(np.concatenate([one.ids for one in found]), np.concatenate([one.scores for one in found]))
+        return TopK.stacked(found)
 
 
 def _softmax(scores: FloatArray) -> FloatArray:

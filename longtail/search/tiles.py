@@ -12,8 +12,10 @@ from torch import Tensor
 
 from longtail.data.sparse import CSR
 from longtail.search.int8 import Int8Prefilter, can_prefilter, has_whole_products
+from longtail.threads import side_by_side
+from longtail.topk import TopK
 
-QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
+_QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
 _PAIRS = 2**12  # that are scored exactly in one go, whose rows stay in the cache
 _MANY, _WIDE, _MOST = 512, 128, 128  # queries, columns and places, from which on, and up to which, this is faster
@@ -25,80 +27,97 @@ def can_tile(table: Tensor, queries: int, k: int) -> bool:
     return large and can_prefilter(table, k) and has_whole_products()
 
 
-class Tiles:
-    """A search of (Q, D) queries among the (L, D) rows of a table, tile by tile.
+def search_in_tiles(table: Tensor, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> TopK:
+    """The k best labels of each of (Q, D) queries: each thread searches for as many at a time as a tile has.
 
     Args:
-        table: of the labels.
+        table: (L, D) vectors of the labels.
         prefilter: of the table.
-        queries: Q of them.
+        queries: at least one.
         k: labels of each.
         exclude: (Q, L) pairs that are never found.
+    """
+
+    @torch.no_grad()
+    def search(at: int) -> TopK:
+        rows = slice(at, at + _QUERIES)
+        return Tiles(table, prefilter, queries[rows], k, None if exclude is None else exclude[rows]).search()
+
+    return TopK.stacked(side_by_side(search, range(0, len(queries), _QUERIES), table.device))
+
+
+class Tiles:
+    """A search of q queries, as many as a tile has at most, among all labels, tile by tile.
+
+    Args:
+        table: (L, D) vectors of the labels.
+        prefilter: of the table.
+        queries: (q, D).
+        k: labels of each.
+        exclude: (q, L) pairs that are never found.
     """
 
     def __init__(self, table: Tensor, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> None:
         self._table, self._queries, self._exclude, self._prefilter = table, queries, exclude, prefilter
         self._whole = prefilter.whole(queries)
-        self.ids = torch.full((len(queries), k), -1)
-        self.scores = torch.full((len(queries), k), -torch.inf)
-        self._numbers = torch.empty(QUERIES * _LABELS, dtype=torch.int32)
-        self._bounds = torch.empty(QUERIES * _LABELS)
+        self._ids = torch.full((len(queries), k), -1)
+        self._scores = torch.full((len(queries), k), -torch.inf)
+        self._numbers = torch.empty(len(queries) * _LABELS, dtype=torch.int32)
+        self._bounds = torch.empty(len(queries) * _LABELS)
 
-    def search(self) -> tuple[Tensor, Tensor]:
-        """The ids and the scores of the k best, (Q, k): higher scores first, of equal ones the lower id first."""
-        for label in range(0, len(self._table), _LABELS):  # outside, so that a mapped table is read once
-            for query in range(0, len(self._queries), QUERIES):
-                rows = slice(query, min(query + QUERIES, len(self._queries)))
-                self._tile(rows, slice(label, min(label + _LABELS, len(self._table))))
-        return self.ids, self.scores
+    def search(self) -> TopK:
+        """The k best labels of each query: higher scores first, of equal ones the lower id first."""
+        for label in range(0, len(self._table), _LABELS):
+            self._tile(slice(label, min(label + _LABELS, len(self._table))))
+        return TopK(self._ids.numpy(), self._scores.numpy())
 
-    def _tile(self, rows: slice, labels: slice) -> None:
+    def _tile(self, labels: slice) -> None:
         """Let the labels of a tile in that are better than the k-th best of a query so far."""
-        height, width = rows.stop - rows.start, labels.stop - labels.start
+        height, width = len(self._queries), labels.stop - labels.start
         whole = -(-width // _GROUP) * _GROUP
         most = self._bounds[: height * whole].view(height, whole)
         most[:, width:] = -torch.inf
-        slack = self._prefilter.most(self._whole, rows, labels, self._numbers, most[:, :width])
+        slack = self._prefilter.most(self._whole, labels, self._numbers, most[:, :width])
         if self._exclude is not None:
-            hidden = self._exclude[rows, labels].tocoo()
+            hidden = self._exclude[:, labels].tocoo()
             most[hidden.row, hidden.col] = -torch.inf
         tops = most.view(height, _GROUP, -1).amax(1)  # (q, n / GROUP)
-        floor = self.scores[rows, -1:] / self._whole.step[rows]  # (q, 1); of equal scores the lower id is there already
+        floor = self._scores[:, -1:] / self._whole.step  # (q, 1); of equal scores the lower id is there already
         if labels.start == 0:
-            floor = self._first(rows, labels, most[:, :width], tops, slack)
+            floor = self._first(labels, most[:, :width], tops, slack)
         query, group = (tops <= floor).logical_not_().nonzero(as_tuple=True)  # what overflowed is looked at, too
         columns = group[:, None] + torch.arange(0, whole, tops.shape[1])  # (pairs, GROUP)
         above = (most[query[:, None], columns] <= floor[query]).logical_not_()
         pairs = (query[:, None] * whole + columns)[above].sort().values
         if len(pairs):
-            self._merge(rows, pairs // whole, pairs % whole + labels.start)
+            self._merge(pairs // whole, pairs % whole + labels.start)
 
-    def _first(self, rows: slice, labels: slice, most: Tensor, tops: Tensor, slack: Tensor) -> Tensor:
+    def _first(self, labels: slice, most: Tensor, tops: Tensor, slack: Tensor) -> Tensor:
         """(q, 1) less than the k best of the first tile have, in the steps of a query.
 
         As many groups have a label with more than the least of the k best bounds of groups, without what that may be
-        too large by. Where that is a good part of all groups, it says little, and exact products are made.
+        too large by. Where k is a good part of all groups, that says little, and exact products are made.
         """
-        k = self.scores.shape[1]
+        k = self._scores.shape[1]
         if tops.shape[1] >= _GROUP * k:
             least = tops.topk(k).values[:, -1:] - slack
         else:
-            scores = self._queries[rows] @ self._table[labels].T
+            scores = self._queries @ self._table[labels].T
             kth = scores.masked_fill_(most.isneginf(), -torch.inf).topk(k).values[:, -1:]
-            least = kth / self._whole.step[rows] - slack
+            least = kth / self._whole.step - slack
         endless = {"nan": -torch.inf, "posinf": -torch.inf, "neginf": -torch.inf}  # all are looked at
         return least.nextafter(least.new_tensor(-torch.inf)).nan_to_num_(**endless)
 
-    def _merge(self, rows: slice, query: Tensor, label: Tensor) -> None:
-        """Score pairs exactly, and keep the best of them: queries of the rows, and their labels, in ascending order."""
-        queries, k = self._queries[rows], self.scores.shape[1]
+    def _merge(self, query: Tensor, label: Tensor) -> None:
+        """Score pairs exactly, and keep the best of them: queries, and their labels, in ascending order."""
+        k = self._scores.shape[1]
         blocks = zip(torch.split(query, _PAIRS), torch.split(label, _PAIRS), strict=True)
-        rows_of = ((queries.index_select(0, q), self._table.index_select(0, one)) for q, one in blocks)
+        rows_of = ((self._queries.index_select(0, q), self._table.index_select(0, one)) for q, one in blocks)
         scores = torch.cat([torch.linalg.vecdot(*of) for of in rows_of])
         place = torch.arange(len(query)) - torch.searchsorted(query, query)
-        shape = (rows.stop - rows.start, k + int(place.max()) + 1)
+        shape = (len(self._queries), k + int(place.max()) + 1)
         ids, found = torch.full(shape, -1), torch.full(shape, -torch.inf)
-        ids[:, :k], found[:, :k] = self.ids[rows], self.scores[rows]
+        ids[:, :k], found[:, :k] = self._ids, self._scores
         ids[query, k + place], found[query, k + place] = label, scores
         order = found.sort(dim=1, descending=True, stable=True).indices[:, :k]  # ids ascend where scores are equal
-        self.ids[rows], self.scores[rows] = ids.gather(1, order), found.gather(1, order)
+        self._ids, self._scores = ids.gather(1, order), found.gather(1, order)

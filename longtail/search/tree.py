@@ -207,7 +207,7 @@ class TreeSearch:
             if exclude is not None:
                 reached = apart(reached, exclude[at : at + _BLOCK])
             found.append(ranked(self._tree.worth(reached, block, self._vectors, self._tree.start), k))
-        return TopK(np.concatenate([one.ids for one in found]), np.concatenate([one.scores for one in found]))
+        return TopK.stacked(found)
 
 
 def seen_by(queries: FloatArray, start: int, width: int) -> FloatArray:

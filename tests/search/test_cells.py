@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -63,19 +65,19 @@ def test_some_cells_are_a_search_of_their_labels_with_loops(monkeypatch: pytest.
         assert np.isneginf(found.scores[i][found.ids[i] < 0]).all()
 
 
-def test_threads_and_blocks_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_HELD", 16 * 3 * 8 * K)  # blocks of 16 queries
+def test_threads_and_blocks_find_the_same(monkeypatch: pytest.MonkeyPatch, set_threads: Callable[[int], None]) -> None:
     table, queries = grouped(300, 90)
-    cells, before, found = Cells.of(torch.from_numpy(table), np.random.default_rng(0)), torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(cells.search(torch.from_numpy(queries), K, 9, exclude=hidden(90, 300)))
-    finally:
-        torch.set_num_threads(before)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    whole = cells.search(torch.from_numpy(queries), K, 9, exclude=hidden(90, 300))
+    monkeypatch.setattr(module, "_HELD", 16 * 3 * 8 * K)  # blocks of 16 queries
+    found = []
+    for threads in (1, 3):
+        set_threads(threads)
+        found.append(cells.search(torch.from_numpy(queries), K, 9, exclude=hidden(90, 300)))
     np.testing.assert_array_equal(found[0].ids, found[1].ids)
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
-    assert cells.search(torch.empty(0, 16), K, 9).ids.shape == (0, K)
+    np.testing.assert_array_equal(found[0].ids, whole.ids)
+    np.testing.assert_allclose(found[0].scores, whole.scores, rtol=1e-5)
 
 
 def test_each_label_is_in_the_cells_of_its_two_nearest_centres() -> None:
@@ -156,6 +158,8 @@ def test_few_labels_and_few_queries() -> None:
     assert (found.ids[:, 3:] == -1).all()
     none, _ = near(table, queries[:0], K, device=CPU, generator=np.random.default_rng(0))
     assert none.ids.shape == (0, K)
+    cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
+    assert cells.search(torch.from_numpy(queries[:0]), K, 1).ids.shape == (0, K)
 
 
 def test_a_run_looks_into_cells_where_exact_search_takes_long(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

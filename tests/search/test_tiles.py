@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -20,8 +22,7 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "_int_mm"), reason="this PyTo
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of 32 queries and 512 labels, of which neither number is a whole multiple, for every search."""
-    for module in (tiles, exact):
-        monkeypatch.setattr(module, "QUERIES", 32)
+    monkeypatch.setattr(tiles, "_QUERIES", 32)
     monkeypatch.setattr(tiles, "_LABELS", 512)
     monkeypatch.setattr(exact, "can_tile", lambda *_: True)
 
@@ -76,15 +77,12 @@ def test_a_text_of_which_nothing_is_known_is_ranked_by_the_bias() -> None:
     np.testing.assert_array_equal(found.scores, expected.scores)
 
 
-def test_threads_find_the_same() -> None:
-    before, found = torch.get_num_threads(), []
+def test_threads_find_the_same(set_threads: Callable[[int], None]) -> None:
     table, asked = (np.random.default_rng(4).normal(size=(n, 64)).astype(np.float32) for n in (LABELS, 200))
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(Exact(table).search(asked, 10, exclude=csr_of_lists([[at] for at in range(200)], LABELS)))
-    finally:
-        torch.set_num_threads(before)
+    exclude, found = csr_of_lists([[at] for at in range(200)], LABELS), []
+    for threads in (1, 3):
+        set_threads(threads)
+        found.append(Exact(table).search(asked, 10, exclude=exclude))
     np.testing.assert_array_equal(found[0].ids, found[1].ids)
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
 
@@ -101,7 +99,7 @@ def test_few_pairs_are_scored_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not more where the table has columns of zeros, and texts without features, whatever queries have there."""
     scored = []
     merge = Tiles._merge
-    monkeypatch.setattr(Tiles, "_merge", lambda *given: (scored.append(len(given[2])), merge(*given))[1])
+    monkeypatch.setattr(Tiles, "_merge", lambda *given: (scored.append(len(given[1])), merge(*given))[1])
     draws = np.random.default_rng(0)
     table, asked = draws.normal(size=(LABELS, 128)), draws.normal(size=(QUERIES, 128))
     asked[5] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,20 +69,19 @@ def test_rows_are_updated_as_by_torch(at_once: int) -> None:
 
 
 @pytest.mark.parametrize("row_wise", [False, True])
-def test_threads_leave_the_numbers_as_they_are(row_wise: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_leave_the_numbers_as_they_are(
+    row_wise: bool, monkeypatch: pytest.MonkeyPatch, set_threads: Callable[[int], None]
+) -> None:
     monkeypatch.setattr(optimizer_module, "_ROWS_AT_ONCE", 4)
-    before, tables = torch.get_num_threads(), []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            tables.append(nn.Parameter(numbers(V, D)))
-            optimizer = AdamW(tables[-1:], 0.02, weight_decay=0.1, row_wise=row_wise)
-            for ids, values in row_gradients(8):
-                tables[-1].grad = sparse(ids, values)
-                optimizer.step()
-            assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
+    tables = []
+    for threads in (1, 3):
+        set_threads(threads)
+        tables.append(nn.Parameter(numbers(V, D)))
+        optimizer = AdamW(tables[-1:], 0.02, weight_decay=0.1, row_wise=row_wise)
+        for ids, values in row_gradients(8):
+            tables[-1].grad = sparse(ids, values)
+            optimizer.step()
+        assert torch.get_num_threads() == threads
     assert torch.equal(*tables)
 
 
