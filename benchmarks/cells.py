@@ -1,11 +1,13 @@
 """Search of very many queries in cells of near labels beside exact search: time, products and recall.
 
     python benchmarks/cells.py [--labels 200000] [--queries 60000] [--width 256] [--k 6] [--spread 0.7]
+    python benchmarks/cells.py --run RUN --data DATA [--kind fused] [--queries 5000] [--k 100]
 
 Vectors are made up: labels in groups around 2,000 middles, as far from these as the spread says, beside a distance of 1
 between middles in each of their numbers, and queries between two labels. The more they are scattered, the more cells
 are looked into; what a training run met is in its `metrics.jsonl`. Where so few pairs are searched exactly, only that
-is measured. Threads are torch's (OMP_NUM_THREADS).
+is measured. With a run, its labels and the first test documents take their place. Threads are torch's
+(OMP_NUM_THREADS).
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+import longtail
+from longtail import Dataset
 from longtail.search.cells import near, pays
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray
@@ -37,6 +41,14 @@ def made_up(labels: int, queries: int, width: int, spread: float) -> tuple[Float
     return table, (one + 0.8 * other).astype(np.float32)
 
 
+def of_run(run: str, data: str, kind: str, queries: int) -> tuple[FloatArray, FloatArray]:
+    """Vectors of a run's labels and of test documents, for a score kind."""
+    model, test = longtail.load(run), Dataset.read(data).test
+    assert test is not None, "expected a test split"
+    asked = model.encode(test.documents.take(np.arange(min(queries, len(test)))))
+    return model.table(kind), model.queries(asked, kind)
+
+
 def timed(search: Callable[[], Found]) -> tuple[Found, tuple[float, float]]:
     """What a search finds, and what it takes: seconds of the clock, and of processor time."""
     clock, processor = time.perf_counter(), time.process_time()
@@ -50,12 +62,20 @@ def main() -> None:
     for name, default in (("labels", 200_000), ("queries", 60_000), ("width", 256), ("k", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--spread", type=float, default=0.7)
+    parser.add_argument("--run")
+    parser.add_argument("--data")
+    parser.add_argument("--kind", default="fused")
     given = parser.parse_args()
-    table, asked = made_up(given.labels, given.queries, given.width, given.spread)
+    if given.run and not given.data:
+        parser.error("expected --data with --run")
+    if given.run:
+        table, asked = of_run(given.run, given.data, given.kind, given.queries)
+    else:
+        table, asked = made_up(given.labels, given.queries, given.width, given.spread)
     device = torch.device("cpu")
     truth, exact = timed(lambda: Exact(table, device=device).search(asked, given.k))
     print(f"exact: {exact[0]:.1f} s, {exact[1]:.1f} s of processor time")
-    if not pays(given.queries, given.labels, device):
+    if not pays(len(asked), len(table), device):
         return
     generator = np.random.default_rng(0)
     (found, looked), cells = timed(lambda: near(table, asked, given.k, device=device, generator=generator))

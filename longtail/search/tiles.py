@@ -18,12 +18,13 @@ from longtail.topk import TopK
 _QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
 _PAIRS = 2**12  # that are scored exactly in one go, whose rows stay in the cache
-_MANY, _WIDE, _MOST = 512, 128, 128  # queries, columns and places, from which on, and up to which, this is faster
+_MANY, _WIDE = 512, 128  # queries and columns, from which on this is faster
+_A_PLACE = 2000  # labels for each of the k places, of which fewer leave too many pairs to score exactly
 
 
 def can_tile(table: Tensor, queries: int, k: int) -> bool:
     """Whether this is the faster way."""
-    large = queries >= _MANY and table.shape[1] >= _WIDE and len(table) >= 4 * _LABELS and k <= _MOST
+    large = queries >= _MANY and table.shape[1] >= _WIDE and len(table) >= max(4 * _LABELS, _A_PLACE * k)
     return large and can_prefilter(table, k) and has_whole_products()
 
 

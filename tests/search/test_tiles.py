@@ -113,13 +113,16 @@ def test_few_pairs_are_scored_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_is_for_large_searches_on_a_processor_with_instructions_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = torch.zeros(4 * tiles._LABELS, 256)
-    assert can_tile(table, 512, 10) == has_whole_products()
+    table = torch.zeros(16_000, 256)
+    assert can_tile(table, 512, 8) == has_whole_products()
     monkeypatch.setattr(tiles, "has_whole_products", lambda: False)
-    assert not can_tile(table, 512, 10)
+    assert not can_tile(table, 512, 8)
     monkeypatch.setattr(tiles, "has_whole_products", lambda: True)
-    assert not can_tile(table, 511, 10)
-    assert can_tile(table, 512, 128) == can_tile(table, 512, 10)
-    assert not can_tile(table, 512, 129)
-    assert not can_tile(table[:, :64], 512, 10)
-    assert not can_tile(table[:-1], 512, 10)
+    assert can_tile(table, 512, 8)
+    assert not can_tile(table, 511, 8)
+    assert not can_tile(table[:, :64], 512, 8)
+    assert not can_tile(table[:-1], 512, 8)  # of 2,000 labels a place
+    assert can_tile(table[:-1], 512, 7)
+    few = table[: 4 * tiles._LABELS]  # 2,048
+    assert can_tile(few, 512, 1)
+    assert not can_tile(few[:-1], 512, 1)
