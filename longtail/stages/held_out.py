@@ -20,9 +20,10 @@ from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import key_width, remember, remembering
-from longtail.options import BELOW_ONE, COUNT, option
-from longtail.search.fusion import Candidates, Trial, learn_fusion, learn_one_more
+from longtail.options import BELOW_ONE, COUNT, NATURAL, option
+from longtail.search.fusion import Candidates
 from longtail.search.keys import keys_of
+from longtail.search.weighing import Trial, learn_fusion, learn_one_more
 from longtail.stages.recipe import SCORED, RunOptions
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 from longtail.train.run import Run
@@ -54,6 +55,12 @@ class FusionOptions(RunOptions):
         "precision",
         "what the fusion is chosen by: precision (P@k), tail (PSP@k) or coverage (true labels found, each the same)",
         choices=tuple(PREFERENCES),
+    )
+    tail_price: float = option(
+        0.1,
+        "points of the expected mean of P@1, P@3 and P@5, at most, that are given for rare labels where precision is "
+        "preferred; 0 gives none",
+        within=NATURAL,
     )
     memory: bool = option(
         True,
@@ -184,13 +191,13 @@ def _fused(
     run: Run, model: AnyModel, validation: Split, train: Split, o: FusionOptions, propensity: Propensity | None
 ) -> AnyModel:
     """What `fuse` says, once it is no plan."""
-    worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
+    worth, price = worth_of(o.prefer, validation.targets, train.targets, propensity), o.tail_price / 100
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
-    fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth)))
+    fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth, price)))
     calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
     if o.memory:
         tried = len(validation) >= _LEAST
-        remembered, trial = _remembering(fused, learning, train, worth) if tried else (fused, None)
+        remembered, trial = _remembering(fused, learning, train, worth, price) if tried else (fused, None)
         tell(run, "memory", o.prefer, len(validation), trial)
         if remembered.memory is not None:
             assert fused.fusion is not None
@@ -246,7 +253,7 @@ class _Learning:
 
 
 def _remembering(
-    model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None
+    model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None, price: float
 ) -> tuple[AnyModel, Trial | None]:
     """The same model with a memory of the training documents, if held-out ones gain by it, and what these say."""
     fusion = model.fusion
@@ -265,7 +272,7 @@ def _remembering(
     def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:
         nonlocal trial
         s = values_at(votes, np.arange(len(most)), candidates.ids)
-        trial = learn_one_more(candidates.beside(s), frequency, worth)
+        trial = learn_one_more(candidates.beside(s), frequency, worth, price)
         weights = trial and trial.weights
         return model.fused_by(fusion, None if weights is None else replace(memory, weights=weights))
 

@@ -29,9 +29,9 @@ def ensemble(
     """Rank by two trained runs at once.
 
     Both models stay as they are. A fusion of all their scores is learned as that of one run is
-    (`longtail.search.fusion.learn_fusion`), on the training documents that both held out, and so is a memory, where one
-    of them was trained with it; an ensemble may be a member of another. Of a run with ``refit`` it is learned with the
-    model before that, which has not seen these documents.
+    (`longtail.search.weighing.learn_fusion`), on the training documents that both held out, and so is a memory, where
+    one of them was trained with it; an ensemble may be a member of another. Of a run with ``refit`` it is learned with
+    the model before that, which has not seen these documents.
 
     Args:
         dataset: that both were trained on; the test split is not read.

@@ -36,7 +36,8 @@ from longtail.modules.cross_encoder import CrossEncoder, logits_of
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
-from longtail.search.fusion import Candidates, learn_one_more
+from longtail.search.fusion import Candidates
+from longtail.search.weighing import learn_one_more
 from longtail.stages.held_out import PREFERENCES, hold_out, tell, worth_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe

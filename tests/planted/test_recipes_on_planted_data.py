@@ -47,7 +47,7 @@ def test_ngame_finds_labels_by_their_examples_too(data, ngame):
     assert ngame.kinds == ("encoder", "classifier", "fused")
     for kind in ("classifier", "fused"):
         found = precision(ngame, data, kind)
-        assert found["A"] > 95, kind
+        assert found["A"] >= 95, kind
         assert found["B"] > 85, kind
         assert found["C"] < 10, kind  # that takes the graph
     assert precision(ngame, data, "encoder")["B"] < 100 / GROUP + 10

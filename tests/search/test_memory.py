@@ -10,9 +10,10 @@ from longtail.data.sparse import CSR, csr_of_lists
 from longtail.errors import BadInput
 from longtail.search import memory as module
 from longtail.search.exact import Exact
-from longtail.search.fusion import Candidates, learn_one_more
+from longtail.search.fusion import Candidates
 from longtail.search.keys import Keys, keys_of
 from longtail.search.memory import Memory, Part, Remembering
+from longtail.search.weighing import learn_one_more
 from longtail.topk import FloatArray, IntArray
 
 CPU = torch.device("cpu")

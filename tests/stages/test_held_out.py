@@ -91,16 +91,17 @@ def test_a_memory_that_is_dropped_or_not_tried_is_said_with_the_figures(tmp_path
 
 def test_a_recipe_fuses_by_what_is_preferred() -> None:
     """Training is the same, and the fusion is that which is learned with the preference."""
-    data = planted(0, documents=400, test_documents=16, labels=64).dataset
+    data = planted(0, documents=800, test_documents=16, labels=64).dataset
     small = {"width": 8, "epochs": 1, "validation": 0.2, "refit": False, "device": "cpu"}
     plain = recipes.unidec(data, **small)
     (rest, held_out), differs = hold_out(data, 0.2, 0), []
-    for prefer in ("tail", "coverage"):
-        trained = recipes.unidec(data, prefer=prefer, **small)
+    for given in ({"prefer": "tail"}, {"prefer": "coverage"}, {"tail_price": 0.0}, {"tail_price": 5.0}):
+        trained = recipes.unidec(data, **given, **small)
         np.testing.assert_array_equal(trained.vectors["classifier"], plain.vectors["classifier"])
-        expected = fuse(Run(), plain, held_out, rest.train, FusionOptions(prefer=prefer), propensity=data.propensity)
+        expected = fuse(Run(), plain, held_out, rest.train, FusionOptions(**given), propensity=data.propensity)
         np.testing.assert_array_equal(trained.fusion.weights, expected.fusion.weights)
         differs.append(not np.array_equal(trained.fusion.weights, plain.fusion.weights))
-    assert any(differs)
+    assert any(differs[:2])
+    assert all(differs[2:])
     with pytest.raises(BadInput, match="prefer: expected one of precision, tail, coverage, found head"):
         recipes.unidec(data, prefer="head", **small)

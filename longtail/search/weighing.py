@@ -1,0 +1,232 @@
+"""What the weights of a fusion, and one more scorer, are worth: learned on documents that no scorer was trained on."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from longtail.search.fusion import Candidates, Fusion, extended, features_of
+from longtail.topk import Float64Array, FloatArray, IntArray, rank
+
+PRICE = 0.001  # of precision, at most, for rare labels
+_DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
+_LEAST = 0.001  # of what counts, that one more scorer must gain
+_ADJUSTMENTS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
+
+
+class Trial(NamedTuple):
+    """What held-out documents say of one more scorer, a memory or a cross-encoder, in two-fold cross-validation.
+
+    Attributes:
+        weights: (S + 2, 3) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
+        gain: what counts (as for `learn_fusion`), without it and with it.
+        tail: hits at the first place, with labels of the tail worth more, without and with; None where labels are worth
+            more or less anyway.
+    """
+
+    weights: Float64Array | None
+    gain: tuple[float, float]
+    tail: tuple[float, float] | None
+
+
+def learn_fusion(
+    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = PRICE
+) -> Fusion:
+    """Learn the weights of a fusion on documents that neither scorer was trained on.
+
+    It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
+    weights. The learned mix is kept only if, in two-fold cross-validation, its mean of P@1, P@3 and P@5 is at least
+    that of the best of its scorers; otherwise that scorer is the fusion, and the first one where there is nothing to
+    learn from.
+
+    The least cross-entropy is nearly the most precision, so that a small step away from it costs next to none, and one
+    towards rare labels gains what they are worth at full rate. So c(l) is lowered by t ln(1 + f), with the largest t of
+    up to 1 that costs no more of that mean than a price: the post-hoc logit adjustment of Menon et al. (2021), with
+    the frequency of labels for their prior. What it costs is what the fusion itself expects, by how probable it takes
+    labels to be; what is true on some hundred documents would say it with an error that is larger than the price.
+
+    Where labels are worth more or less, so are they in the cross-entropy, and instead of precision counts the worth of
+    the hits among the first 1, 3 and 5, divided by what is possible: PSP, where the worth is the inverse propensity.
+    Then the mix is the best in cross-validation of those learned with the worth, its square root, and without, and is
+    not adjusted.
+
+    Where no document has a true label without training points, labels without them weigh as the rarest true one does.
+
+    Args:
+        candidates: of held-out documents.
+        frequency: (L,) int64 training points of each label.
+        worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
+        price: in [0, 1], the most of the mean of P@1, P@3 and P@5 that is given for rare labels where no worth is; with
+            0 they are given nothing.
+    """
+    count, candidates = len(candidates.scores), candidates.informative(frequency)
+    parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
+    if not _can_learn(candidates):
+        return parts[0]
+    best = _best(candidates, frequency, worth)
+    alone = [_gain(part(candidates), candidates, worth) for part in parts]
+    if best.gain < max(alone):
+        return parts[int(np.argmax(alone))]
+    return _fit(candidates, frequency, best.weighting, price if worth is None else 0)
+
+
+def learn_one_more(
+    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = PRICE
+) -> Trial | None:
+    """Learn what one more scorer is worth beside the others; None where there is nothing to learn from.
+
+    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points over the
+    fusion without it; where that is of one scorer, also over this as it is. Where what counts is precision, hits at the
+    first place with labels of the tail worth more may lose 0.5 at most. All that is before either is adjusted for the
+    tail, as what is learned then is.
+
+    Args:
+        candidates: of held-out documents; the last scorer is the one more: a memory, or a cross-encoder.
+        frequency: (L,) int64 training points of each label.
+        worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
+        price: for rare labels, as for `learn_fusion`.
+    """
+    candidates = candidates.informative(frequency)
+    if not _can_learn(candidates):
+        return None
+    without = replace(candidates, scores=candidates.scores[:-1])
+    plain, best = (_best(one, frequency, worth) for one in (without, candidates))
+    before, tail = plain.gain, None
+    if len(without.scores) == 1:
+        before = max(before, _gain(without.scores[0], candidates, worth))
+    kept = best.gain >= before + _LEAST
+    if worth is None:
+        first, second = (_tail(one.scores, candidates, frequency) for one in (plain, best))
+        kept, tail = kept and second >= first - 0.005, (first, second)
+    if not kept:
+        return Trial(None, (before, best.gain), tail)
+    learned = _fit(candidates, frequency, best.weighting, price if worth is None else 0)
+    return Trial(learned.weights, (before, best.gain), tail)
+
+
+def _can_learn(candidates: Candidates) -> bool:
+    """Whether there is a true label in both folds."""
+    return bool(candidates.fold(0).truth.any() and candidates.fold(1).truth.any())
+
+
+class _Best(NamedTuple):
+    """What is gained in cross-validation.
+
+    Attributes:
+        gain: what counts.
+        weighting: (L,) the worth of labels in the cross-entropy with which most is gained; None for the same of all.
+        scores: (n, C) of each half of the documents, by what is learned on the other.
+    """
+
+    gain: float
+    weighting: Float64Array | None
+    scores: FloatArray
+
+
+def _best(candidates: Candidates, frequency: IntArray, worth: Float64Array | None) -> _Best:
+    """The best in cross-validation of what is learned with labels that are worth more or less."""
+    tried = []
+    for weighting in [None] if worth is None else [None, np.sqrt(worth), worth]:
+        scores = _crossed(candidates, frequency, weighting)
+        tried.append(_Best(_gain(scores, candidates, worth), weighting, scores))
+    return max(tried, key=lambda one: one.gain)
+
+
+def _crossed(candidates: Candidates, frequency: IntArray, worth: Float64Array | None) -> FloatArray:
+    """(n, C) scores of each half of the documents by the fusion that is learned on the other half."""
+    scores = np.empty(candidates.ids.shape, np.float32)
+    for i in (0, 1):
+        scores[i::2] = _fit(candidates.fold(1 - i), frequency, worth)(candidates.fold(i))
+    return scores
+
+
+def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = 0) -> Fusion:
+    """The weights with the least cross-entropy, by Newton's method: they are few, and it asks for few passes.
+
+    Of the precision that they expect, so much is then given for rare labels, as `learn_fusion` says.
+    """
+    from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
+
+    found = (candidates.ids >= 0) & candidates.truth.any(1, keepdims=True)  # E pairs of d documents
+    documents = found.nonzero()[0]
+    shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
+    scores = np.concatenate([candidates.scores[:, found], np.ones((1, len(documents)))])  # (S + 1, E)
+    features = features_of(frequency)[:, candidates.ids[found]]  # (3, E)
+    inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
+    first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
+    sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))
+    if worth is not None:
+        shares *= worth[candidates.ids[found]]
+        shares *= len(first) / shares.sum()
+        totals = np.add.reduceat(shares, first)  # (d,)
+    total = np.repeat(totals, sizes)  # (E,)
+
+    def chances(weights: Float64Array) -> tuple[Float64Array, Float64Array]:
+        """-log p and p of each pair among those of its document, (E,)."""
+        logits = weights @ inputs
+        logits -= np.repeat(np.maximum.reduceat(logits, first), sizes)
+        surprise = np.repeat(np.log(np.add.reduceat(np.exp(logits), first)), sizes) - logits
+        return surprise, np.exp(-surprise)
+
+    def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+        surprise, p = chances(weights)
+        value = float(shares @ surprise) / len(found) + _DECAY * float(weights @ weights)
+        return value, inputs @ (total * p - shares) / len(found) + 2 * _DECAY * weights
+
+    def curvature(weights: Float64Array) -> Float64Array:
+        expected = inputs * chances(weights)[1]  # (W, E)
+        means = np.sqrt(totals) * np.add.reduceat(expected, first, axis=1)  # (W, d)
+        spread: Float64Array = (total * expected) @ inputs.T - means @ means.T  # (W, W)
+        return spread / len(found) + 2 * _DECAY * np.eye(len(inputs))
+
+    start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
+    options = {"gtol": 1e-6, "initial_trust_radius": 10.0}
+    best = minimize(loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options=options)
+    weights = best.x.reshape(-1, 3)
+    weights[-1, 1] -= _adjustment(Fusion(weights, frequency), candidates, price) if price else 0
+    learned = extended(weights, frequency[candidates.ids[found]], candidates.truth[found])
+    return Fusion(learned, frequency)
+
+
+def _adjustment(fusion: Fusion, candidates: Candidates, price: float) -> float:
+    """The most t of t ln(1 + f) that can be taken off the scores, if it may cost so much of the expected precision."""
+    candidates = candidates.of_documents(np.flatnonzero(candidates.truth.any(1)))
+    scores = fusion(candidates)  # (n, C)
+    chances = np.exp(scores - scores.max(1, keepdims=True))
+    chances *= candidates.truth.sum(1, keepdims=True) / chances.sum(1, keepdims=True)
+    right = np.minimum(chances, 1)  # (n, C) how probable each is: the softmax has shares of the true ones
+    known = np.log1p(fusion.frequency[candidates.ids]).astype(np.float32)  # for whatever where there is no candidate
+    few = min(5, scores.shape[1])
+
+    def expected(t: float) -> float:
+        lowered = np.float32(t) * known - scores
+        first = np.argpartition(lowered, few - 1, axis=1)[:, :few]
+        order = np.take_along_axis(lowered, first, axis=1).argsort(axis=1, kind="stable")
+        hits = np.take_along_axis(right, np.take_along_axis(first, order, axis=1), axis=1)
+        return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+
+    least = expected(0) - price
+    return max(itertools.takewhile(lambda t: expected(t) >= least, _ADJUSTMENTS))
+
+
+def _gain(scores: FloatArray, candidates: Candidates, worth: Float64Array | None) -> float:
+    """Of (n, C) scores: the mean of P@1, P@3 and P@5, or of their shares of what is worth most."""
+    relevant = np.where(candidates.truth, candidates.ids, -2)
+    top = rank(candidates.ids, scores, 5).ids
+    hits = (top[:, :, None] == relevant[:, None, :]).any(2)  # (n, 5)
+    if worth is None:
+        return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
+    gained = np.where(hits, worth[top], 0)
+    possible = -np.sort(-np.where(candidates.truth, worth[candidates.ids], 0), axis=1)
+    return float(np.mean([gained[:, :k].sum() / possible[:, :k].sum() for k in (1, 3, 5)]))
+
+
+def _tail(scores: FloatArray, candidates: Candidates, frequency: IntArray) -> float:
+    """P@1 with true labels worth (f + 1.5)^-0.55, nearly as for PSP@1, in shares of the best that can be had."""
+    worth = np.where(candidates.ids < 0, 0, (frequency[np.maximum(candidates.ids, 0)] + 1.5) ** -0.55)
+    worth = np.where(candidates.truth, worth, 0)
+    had = np.take_along_axis(worth, scores.argmax(1)[:, None], axis=1)
+    return float(had.sum() / worth.max(1).sum())
