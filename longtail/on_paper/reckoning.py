@@ -127,8 +127,9 @@ def memory_of(row: Row, s: Scale) -> dict[str, dict[str, Bytes]]:
         found[f"a step of {stage.name}"] = always | {
             "tables": Bytes(whole / s.world),
             "activations and scores": Bytes(held),
+            "vectors": Bytes(host=NUMBER * s.numbers_of(*stage.vectors)),
         }
-        needed = {name for one in stage.between for name in one.vectors}
+        needed = {*stage.vectors, *(name for one in stage.between for name in one.vectors)}
         searched = 0 if s.machine.on_host or "labels" not in needed else NUMBER * s.numbers_of("labels")
         own = whole / s.world * (s.world > 1)  # while all rows are joined
         found[f"between epochs of {stage.name}"] = always | {

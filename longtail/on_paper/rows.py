@@ -56,6 +56,7 @@ class Stage(NamedTuple):
         parts: of its steps.
         pool: labels of a batch.
         between: what is renewed between epochs.
+        vectors: which of ``documents`` and ``labels`` it has vectors of from its start to its end.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Stage(NamedTuple):
     parts: tuple[Part, ...]
     pool: Callable[[Epoch], float]
     between: tuple[Between, ...] = ()
+    vectors: tuple[str, ...] = ()
 
 
 class Row(NamedTuple):
@@ -136,7 +138,7 @@ ROWS: dict[str, Row] = {
                 _pool(1),
                 (Between("clusters of documents", "cluster_from", "cluster_every", between.clustered),),
             ),
-            Stage("classifiers", "classifier_epochs", _FROZEN, _pool(None)),
+            Stage("classifiers", "classifier_epochs", _FROZEN, _pool(None), vectors=("documents", "labels")),
         ),
         (0, 0),
     ),

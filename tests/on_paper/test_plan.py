@@ -108,6 +108,13 @@ def test_projections_make_label_vectors_narrow_and_not_tables_of_features() -> N
     assert narrow.memory["a step of joint"]["dense parameters"].device == 16 * 2 * 256 * 32
 
 
+def test_classifiers_on_a_frozen_encoder_have_the_vectors_of_all_texts_beside_them() -> None:
+    plan = on_paper("ngame", {}, **SIZE)
+    for moment in ("a step of classifiers", "between epochs of classifiers"):
+        assert sum(plan.memory[moment]["vectors"]) == 4 * 256 * (SIZE["documents"] - 5000 + SIZE["labels"])
+    assert sum(plan.memory["a step of encoder"]["vectors"]) == 0
+
+
 def test_tables_and_moments_by_hand() -> None:
     plan = on_paper("unidec", {"width": 100}, documents=1e9, labels=1e6, words=6, labels_of=5, world=8, device="h100")
     step = plan.memory["a step of joint"]
