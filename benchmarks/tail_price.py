@@ -6,7 +6,7 @@
 
 The score that the run ranks by, of a fusion or a memory, is lowered by t ln(1 + f) for a label with f training
 documents. For each t a line of a table: what the metrics of the test split change by, in points, which are given in the
-first line. `--tail-price` of `longtail train` has t chosen on held-out documents.
+first line. `--tail-price` of `longtail train` has each run choose its t.
 """
 
 from __future__ import annotations

@@ -44,7 +44,8 @@ def trained(tmp_path_factory):
     """The run folder of a model with 120 labels and every score kind of ngame."""
     folder = tmp_path_factory.mktemp("served") / "run"
     dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
-    recipes.ngame(dataset, out=folder, epochs=2, classifier_epochs=2, batch=64, width=32, validation=0.2, device="cpu")
+    options = {"epochs": 2, "classifier_epochs": 2, "batch": 64, "width": 32, "validation": 0.2, "tail_price": 0}
+    recipes.ngame(dataset, out=folder, device="cpu", **options)
     return folder
 
 

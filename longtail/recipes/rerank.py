@@ -12,7 +12,7 @@ from longtail.stages.rerank import rerank as page
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
-RUNS = ("validation", "seed", "prefer")  # options that are those of the run
+RUNS = ("validation", "seed", "prefer", "tail_price")  # options that are those of the run
 
 
 def rerank(

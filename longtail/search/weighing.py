@@ -11,7 +11,6 @@ import numpy as np
 from longtail.search.fusion import Candidates, Fusion, extended, features_of
 from longtail.topk import Float64Array, FloatArray, IntArray, rank
 
-PRICE = 0.001  # of precision, at most, for rare labels
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
 _LEAST = 0.001  # of what counts, that one more scorer must gain
 _ADJUSTMENTS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
@@ -33,7 +32,7 @@ class Trial(NamedTuple):
 
 
 def learn_fusion(
-    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = PRICE
+    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = 0
 ) -> Fusion:
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
@@ -43,15 +42,14 @@ def learn_fusion(
     learn from.
 
     The least cross-entropy is nearly the most precision, so that a small step away from it costs next to none, and one
-    towards rare labels gains what they are worth at full rate. So c(l) is lowered by t ln(1 + f), with the largest t of
-    up to 1 that costs no more of that mean than a price: the post-hoc logit adjustment of Menon et al. (2021), with
-    the frequency of labels for their prior. What it costs is what the fusion itself expects, by how probable it takes
+    towards rare labels gains what they are worth at full rate. So at a price, c(f) is lowered by t ln(1 + f), with the
+    largest t of up to 1 that costs no more of that mean: the post-hoc logit adjustment of Menon et al. (2021), with the
+    frequency of labels for their prior. What it costs is what the fusion itself expects, by how probable it takes
     labels to be; what is true on some hundred documents would say it with an error that is larger than the price.
 
     Where labels are worth more or less, so are they in the cross-entropy, and instead of precision counts the worth of
     the hits among the first 1, 3 and 5, divided by what is possible: PSP, where the worth is the inverse propensity.
-    Then the mix is the best in cross-validation of those learned with the worth, its square root, and without, and is
-    not adjusted.
+    Then the mix is the best in cross-validation of those learned with the worth, its square root, and without.
 
     Where no document has a true label without training points, labels without them weigh as the rarest true one does.
 
@@ -59,8 +57,8 @@ def learn_fusion(
         candidates: of held-out documents.
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
-        price: in [0, 1], the most of the mean of P@1, P@3 and P@5 that is given for rare labels where no worth is; with
-            0 they are given nothing.
+        price: in [0, 1], the most of the mean of P@1, P@3 and P@5 that is given for rare labels; 0 where a worth says
+            what they are to have.
     """
     count, candidates = len(candidates.scores), candidates.informative(frequency)
     parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
@@ -70,11 +68,11 @@ def learn_fusion(
     alone = [_gain(part(candidates), candidates, worth) for part in parts]
     if best.gain < max(alone):
         return parts[int(np.argmax(alone))]
-    return _fit(candidates, frequency, best.weighting, price if worth is None else 0)
+    return _fit(candidates, frequency, best.weighting, price)
 
 
 def learn_one_more(
-    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = PRICE
+    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = 0
 ) -> Trial | None:
     """Learn what one more scorer is worth beside the others; None where there is nothing to learn from.
 
@@ -103,7 +101,7 @@ def learn_one_more(
         kept, tail = kept and second >= first - 0.005, (first, second)
     if not kept:
         return Trial(None, (before, best.gain), tail)
-    learned = _fit(candidates, frequency, best.weighting, price if worth is None else 0)
+    learned = _fit(candidates, frequency, best.weighting, price)
     return Trial(learned.weights, (before, best.gain), tail)
 
 

@@ -42,15 +42,12 @@ _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is repor
 
 
 @dataclass(frozen=True, kw_only=True)
-class FusionOptions(RunOptions):
-    """Fusion of the scores."""
+class PreferenceOptions(RunOptions):
+    """Fusion of the scores.
 
-    validation: float = option(
-        0.05,
-        "share of the training documents, 5,000 at most, held out to learn the fusion; of few documents the default is "
-        "another, see docs/guides/choosing.md",
-        within=BELOW_ONE,
-    )
+    What it is chosen by.
+    """
+
     prefer: str = option(
         "precision",
         "what the fusion is chosen by: precision (P@k), tail (PSP@k) or coverage (true labels found, each the same)",
@@ -61,6 +58,23 @@ class FusionOptions(RunOptions):
         "points of the expected mean of P@1, P@3 and P@5, at most, that are given for rare labels where precision is "
         "preferred; 0 gives none",
         within=NATURAL,
+    )
+
+    @property
+    def price(self) -> float:
+        """The share of precision that is given for rare labels: none where something else is preferred."""
+        return self.tail_price / 100 if self.prefer == "precision" else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusionOptions(PreferenceOptions):
+    """Fusion of the scores."""
+
+    validation: float = option(
+        0.05,
+        "share of the training documents, 5,000 at most, held out to learn the fusion; of few documents the default is "
+        "another, see docs/guides/choosing.md",
+        within=BELOW_ONE,
     )
     memory: bool = option(
         True,
@@ -191,13 +205,13 @@ def _fused(
     run: Run, model: AnyModel, validation: Split, train: Split, o: FusionOptions, propensity: Propensity | None
 ) -> AnyModel:
     """What `fuse` says, once it is no plan."""
-    worth, price = worth_of(o.prefer, validation.targets, train.targets, propensity), o.tail_price / 100
+    worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
     learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
-    fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth, price)))
+    fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth, o.price)))
     calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
     if o.memory:
         tried = len(validation) >= _LEAST
-        remembered, trial = _remembering(fused, learning, train, worth, price) if tried else (fused, None)
+        remembered, trial = _remembering(fused, learning, train, worth, o.price) if tried else (fused, None)
         tell(run, "memory", o.prefer, len(validation), trial)
         if remembered.memory is not None:
             assert fused.fusion is not None

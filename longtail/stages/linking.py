@@ -248,7 +248,7 @@ class Linking:
             seed=o.seed,
             device=o.device,
             **given(o),
-            **({"memory": False} if "memory" in signature(self.recipe).parameters else {}),
+            **({"memory": False, "tail_price": 0} if "tail_price" in signature(self.recipe).parameters else {}),
         )
         return trained
 
@@ -260,7 +260,7 @@ class Linking:
         trained = train_classifiers(self.run, self.train, documents, nodes, loss, self.o, stage="linker", epochs=epochs)
         vectors = {"encoder": nodes, "classifier": trained}
         bundle = Bundle("linker", text.encoder, tuple(self.o.fields), self.nodes, vectors, None, self.run.device)
-        return fuse(self.run, bundle, self.held_out, self.train, FusionOptions(memory=False))
+        return fuse(self.run, bundle, self.held_out, self.train, FusionOptions(memory=False, tail_price=0))
 
     def report(self, found: TopK) -> None:
         """Say and note how good the links are that held-out documents are given, those without a true one too."""

@@ -38,7 +38,7 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.search.fusion import Candidates
 from longtail.search.weighing import learn_one_more
-from longtail.stages.held_out import PREFERENCES, hold_out, tell, worth_of
+from longtail.stages.held_out import PreferenceOptions, hold_out, tell, worth_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refit import before_refit, keep_before_refit, place_before_refit
@@ -60,7 +60,7 @@ _MEASURED = 256  # pairs that a plan measures with
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerankOptions(PaceOptions):
+class RerankOptions(PreferenceOptions, PaceOptions):
     """The cross-encoder."""
 
     first_stage: str | None = option(None, "the folder of a finished run, of any recipe or an ensemble")
@@ -84,7 +84,6 @@ class RerankOptions(PaceOptions):
     validation: float = option(
         0.05, "share of the training documents that the run held out, on which it is weighed", within=BELOW_ONE
     )
-    prefer: str = option("precision", "what decides whether it is kept, as in the run", choices=tuple(PREFERENCES))
 
     def check(self, dataset: Dataset) -> None:
         """Refuse a run that has seen all documents, or other data, and what is no transformer."""
@@ -269,7 +268,7 @@ def _weighed(
         candidates = Candidates(asked.ids, scores, holds(held_out.targets, asked.ids))
         counts = label_frequency(rest.train.targets)
         worth = worth_of(o.prefer, held_out.targets, rest.train.targets, rest.propensity)
-        trial = learn_one_more(candidates, counts, worth)
+        trial = learn_one_more(candidates, counts, worth, o.price)
     tell(run, _STAGE, o.prefer, len(held_out), trial)
     run.log.say(f"{a_second:,.0f} pairs a second: {1000 * o.candidates / a_second:,.0f} ms for a text's candidates")
     if trial is None or trial.weights is None:

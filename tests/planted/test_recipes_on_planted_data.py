@@ -31,7 +31,7 @@ def precision(bundle, data, kind):
 
 @pytest.fixture(scope="module")
 def ngame(data):
-    return recipes.ngame(data.dataset, **SMALL)
+    return recipes.ngame(data.dataset, tail_price=0, **SMALL)  # what it finds, and nothing given for rare labels
 
 
 def test_dpr_finds_labels_by_their_text_and_only_those(data):
@@ -47,7 +47,7 @@ def test_ngame_finds_labels_by_their_examples_too(data, ngame):
     assert ngame.kinds == ("encoder", "classifier", "fused")
     for kind in ("classifier", "fused"):
         found = precision(ngame, data, kind)
-        assert found["A"] >= 95, kind
+        assert found["A"] > 95, kind
         assert found["B"] > 85, kind
         assert found["C"] < 10, kind  # that takes the graph
     assert precision(ngame, data, "encoder")["B"] < 100 / GROUP + 10
@@ -218,7 +218,7 @@ def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
 def test_the_test_split_is_not_read(data, ngame):
     from dataclasses import replace
 
-    blind = recipes.ngame(replace(data.dataset, test=None), **SMALL)
+    blind = recipes.ngame(replace(data.dataset, test=None), tail_price=0, **SMALL)
     assert all((blind.vectors[kind] == ngame.vectors[kind]).all() for kind in ngame.vectors)
     assert (blind.fusion.weights == ngame.fusion.weights).all()
 

@@ -21,6 +21,7 @@ from longtail.files import write_json
 from longtail.model import Bundle
 from longtail.model.explanation import linked_nodes
 from longtail.modules.linker import Linked
+from longtail.search import weighing as weighing_module
 from longtail.stages import enriching as enriching_module
 from longtail.stages.linking import Linking, LinkOptions, links_of
 from longtail.testing.planted import planted_links
@@ -65,6 +66,22 @@ def same(one: Bundle, other: Bundle) -> None:
     assert one.kinds == other.kinds
     for kind in one.kinds:
         np.testing.assert_array_equal(one.table(kind), other.table(kind))
+
+
+@pytest.mark.parametrize("given", [{}, {"share_encoder": True}], ids=str)
+def test_links_are_the_most_probable_ones_whatever_rare_labels_are_given(
+    given: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = planted_links(0, documents=1000, test_documents=40, labels=40).dataset
+
+    def adjusted(*_: object) -> float:
+        raise AssertionError("the linker's scores are not for rare nodes")
+
+    monkeypatch.setattr(weighing_module, "_adjustment", adjusted)
+    linked = recipes.oak(data, **OAK, **given, tail_price=0).linked
+    assert linked is not None
+    assert linked.linker.fusion is not None
+    assert np.count_nonzero(linked.linker.fusion.weights) > 1, "one of the scores alone is no test"
 
 
 @pytest.mark.parametrize(

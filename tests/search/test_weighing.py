@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -56,7 +54,7 @@ def test_what_is_learned_is_as_good_as_the_better_part(
     encoder: tuple[float, float], classifier: tuple[float, float], seed: int
 ) -> None:
     candidates, frequency = simulated(seed, encoder, classifier)
-    learned = learn_fusion(candidates, frequency, price=0)(candidates)
+    learned = learn_fusion(candidates, frequency)(candidates)
 
     def mean(scores: FloatArray) -> float:
         return float(np.mean([precision(scores, candidates, k) for k in (1, 3, 5)]))
@@ -118,7 +116,7 @@ def test_what_is_learned_has_the_least_cross_entropy() -> None:
     candidates.ids[::3, 15:] = -1
     candidates.truth[candidates.ids < 0] = False
     candidates.truth[::5] = False
-    fusion = module._fit(candidates, frequency)
+    fusion = learn_fusion(candidates, frequency)
     assert np.count_nonzero(fusion.weights) == fusion.weights.size, "one of the scores alone is no test"
 
     weights = torch.from_numpy(fusion.weights).requires_grad_()
@@ -134,30 +132,26 @@ def test_what_is_learned_has_the_least_cross_entropy() -> None:
     assert gradient.abs().max() < 2e-6
 
 
-def two_of_two(seed: int, known: float, n: int = 400, rare: int = 3) -> tuple[Candidates, IntArray]:
-    """Documents with a frequent label and a rare one, of which both are true, and eight wrong ones of either kind.
+def two_of_two(rare: int, noise: float) -> tuple[Candidates, IntArray]:
+    """400 documents with a frequent label and a rare one, of which both are true, and nine wrong ones of either kind.
 
     Args:
-        seed: of all.
-        known: how strongly both scores show what is true.
-        n: documents.
         rare: training points of the rare labels; the frequent ones have 500.
+        noise: of both scores, which are higher by 1 for what is true.
     """
-    rng = np.random.default_rng(seed)
+    rng, n = np.random.default_rng(0), 400
     frequency = np.repeat([500, rare], 10)
-    ids = np.tile(np.arange(20), (n, 1))
     truth = np.zeros((n, 20), bool)
     truth[np.arange(n), rng.integers(10, size=n)] = truth[np.arange(n), 10 + rng.integers(10, size=n)] = True
-    return Candidates(ids, (known * truth + rng.normal(size=(2, n, 20))).astype(np.float32), truth), frequency
+    scores = (truth + noise * rng.normal(size=(2, n, 20))).astype(np.float32)
+    return Candidates(np.tile(np.arange(20), (n, 1)), scores, truth), frequency
 
 
 def test_rare_labels_go_first_where_that_costs_nothing() -> None:
     """Which of two true labels is first is nothing to P@k, and much to the tail."""
-    candidates, frequency = two_of_two(0, 20)
-    candidates = replace(candidates, scores=20 * np.stack([candidates.truth] * 2).astype(np.float32))
-    learned, plain = learn_fusion(candidates, frequency), module._fit(candidates, frequency)
+    candidates, frequency = two_of_two(rare=3, noise=0)
+    learned, plain = learn_fusion(candidates, frequency, price=0.001), learn_fusion(candidates, frequency)
     np.testing.assert_allclose(plain.weights - learned.weights, [[0, 0, 0], [0, 0, 0], [0, 1, np.log(4)]])
-    np.testing.assert_array_equal(learn_fusion(candidates, frequency, price=0).weights, plain.weights)
     assert precision(learned(candidates), candidates) == precision(plain(candidates), candidates) == 1
     assert (rank(candidates.ids, learned(candidates), 1).ids >= 10).all()
 
@@ -165,11 +159,11 @@ def test_rare_labels_go_first_where_that_costs_nothing() -> None:
 @pytest.mark.parametrize("price", [0.001, 0.01])
 def test_rare_labels_are_given_the_price_and_no_more(price: float) -> None:
     """The most of all that are tried which costs no more of the precision that is expected, found with loops."""
-    candidates, frequency = two_of_two(1, 1, rare=100)
+    candidates, frequency = two_of_two(rare=100, noise=1)
     candidates.ids[::7, 13:] = -1
     candidates.truth[candidates.ids < 0] = False
     candidates.truth[::9] = False
-    plain = module._fit(candidates, frequency)
+    plain = learn_fusion(candidates, frequency)
     scores = plain(candidates).astype(float)
 
     def mean(t: float) -> float:
@@ -189,15 +183,6 @@ def test_rare_labels_are_given_the_price_and_no_more(price: float) -> None:
     assert 0 < most < 1, "a price that is always or never too high is no test"
     taken = plain.weights - learn_fusion(candidates, frequency, price=price).weights
     assert taken[-1, 1] == pytest.approx(most)
-
-
-@pytest.mark.parametrize("name", ["tail", "coverage"])
-def test_what_is_learned_with_a_worth_is_not_adjusted(name: str) -> None:
-    candidates, worth = divided(0), worths(divided(0))[name]
-    assert worth is not None
-    learned = learn_fusion(candidates, N_OF, worth).weights
-    fitted = [module._fit(candidates, N_OF, one).weights for one in (None, np.sqrt(worth), worth)]
-    assert any(np.array_equal(learned, weights) for weights in fitted)
 
 
 @pytest.mark.parametrize("perfect", ["encoder", "classifier"])

@@ -103,5 +103,7 @@ def test_a_recipe_fuses_by_what_is_preferred() -> None:
         differs.append(not np.array_equal(trained.fusion.weights, plain.fusion.weights))
     assert any(differs[:2])
     assert all(differs[2:])
+    assert FusionOptions(tail_price=5.0).price == 0.05
+    assert [FusionOptions(prefer=prefer, tail_price=5.0).price for prefer in ("tail", "coverage")] == [0, 0]
     with pytest.raises(BadInput, match="prefer: expected one of precision, tail, coverage, found head"):
         recipes.unidec(data, prefer="head", **small)

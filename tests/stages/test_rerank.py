@@ -30,6 +30,7 @@ from longtail.model.label_set import LabelSet, NewLabel
 from longtail.model.remembering import remember
 from longtail.modules.cross_encoder import CrossEncoder
 from longtail.recipes import ngame, parabel, unidec
+from longtail.recipes.rerank import asked
 from longtail.report.run_summary import RunSummary
 from longtail.serve.app import application
 from longtail.serve.service import Settings
@@ -86,6 +87,13 @@ def test_it_sees_what_the_first_stage_cannot(data: Dataset, base: Path, reranked
     assert said["arguments"]["validation"] == 0.2
     assert said["cross-encoder"]["kept"]
     assert said["cross-encoder"]["with"] > said["cross-encoder"]["without"] + 5
+
+
+def test_it_is_chosen_by_what_the_run_was_chosen_by(data: Dataset, tmp_path: Path) -> None:
+    given = {"prefer": "tail", "tail_price": 0.3}
+    unidec(data, out=tmp_path / "run", **{**FIRST_STAGE, "epochs": 1}, refit=False, memory=False, **given)
+    own = {name: value for name, value in asked(tmp_path / "run").items() if name in given}
+    assert own == given
 
 
 def test_it_ranks_as_a_naive_twin_does(data: Dataset, reranked: Path) -> None:
