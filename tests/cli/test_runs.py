@@ -33,7 +33,8 @@ def test_a_summary_is_what_the_run_was(folder, trained):
     run = RunSummary.of(folder / "done")
     assert (run.recipe, run.state, run.data, run.labels) == ("ngame", "finished", None, 120)
     assert run.arguments == {
-        "epochs": 2, "classifier_epochs": 2, "batch": 64, "width": 32, "validation": 0.2, "device": "cpu"
+        "epochs": 2, "classifier_epochs": 2, "batch": 64, "width": 32, "validation": 0.2, "tail_price": 0.0,
+        "device": "cpu",
     }  # fmt: skip
     lines = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
     terms = [line["terms"] for line in lines if line.get("stage") == "encoder"]
