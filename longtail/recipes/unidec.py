@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,18 +15,18 @@ from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.losses import LOSSES, loss_named, must_learn_temperature
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
 from longtail.model.bundle import PLAIN
 from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
 from longtail.modules.heads import LearnedTemperature, TwoHeads
-from longtail.options import BELOW_ONE, NATURAL, POSITIVE, SHARE, option
+from longtail.options import BELOW_ONE, NATURAL, option
 from longtail.recipes.papers import UNIDEC
 from longtail.stages.enriching import EnrichOptions, read_enriched
+from longtail.stages.for_size import SizedOptions
 from longtail.stages.graphs import GraphOptions, graph_terms
-from longtail.stages.held_out import FEWEST
-from longtail.stages.picked import PickOptions, pool_of
+from longtail.stages.joint import JointOptions, joint_losses
+from longtail.stages.picked import pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
 from longtail.stages.teacher import taught
@@ -36,14 +35,9 @@ from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal
 from longtail.train.run import Run
 
-_MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
-_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
-_DEAR = {"budget", "encoder", "enrich"}
-_HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
-
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PickOptions, EnrichOptions, GraphOptions):
+class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
     """UniDEC."""
 
     projection: int = option(
@@ -57,46 +51,18 @@ class Options(PickOptions, EnrichOptions, GraphOptions):
     unit_views: bool = option(
         True, "documents have unit length for classifiers in training, as they have when ranked; not so in the thesis"
     )
-    classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
-    binary_weight: float = option(
-        0.0, "weight of a binary cross-entropy that is added to the classifiers' loss", within=NATURAL
-    )
-    mix: float = option(0.5, "share of the encoder's loss in the sum of both (lambda)", within=SHARE)
-    temperature: float | None = option(0.1, "of the encoder's loss", within=POSITIVE)
-    classifier_temperature: float = option(0.1, "of the classifiers' loss", within=POSITIVE)
-    learned_temperature: bool = option(
-        False, "of both losses, which are to be softmaxes: they share one, which starts at that of the classifiers"
-    )
     dropout: float = option(0.4, "share of a document's second view that is dropped in a step", within=BELOW_ONE)
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
     enrich: str | None = "none"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
 
-    @classmethod
-    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A second run, if not on very many documents; of few, twice the passes, and more of them held out."""
-        settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
-        if documents >= _MANY:
-            cheap = twice and documents < _VERY_MANY and _DEAR.isdisjoint(given)
-            return {**settings, "refit": True} if cheap else settings
-        share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
-        settings |= {"epochs": 2 * cls.epochs}
-        if "batch" in settings:
-            settings["batch"] = min(cls.batch, 2 * settings["batch"])
-        if share * documents >= FEWEST:
-            settings |= {"validation": share, "refit": twice}
-        return settings
-
     def check(self, dataset: Dataset) -> None:
-        """Refuse a learned temperature for losses that have none, too."""
+        """Refuse documents that are enriched and projected, too."""
         super().check(dataset)
         if self.projection and self.enrich != "none":
             problem = "documents with projections of the thesis are not enriched"
             raise BadInput("projection", problem, remedy="leave projection or enrich out")
-        if self.learned_temperature:
-            must_learn_temperature("loss", self.loss)
-            must_learn_temperature("classifier_loss", self.classifier_loss)
 
 
 @recipe(Options, paper=UNIDEC)
@@ -116,9 +82,8 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     text = replace(text, encoder=heads.text)
     learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
     temperature = {"temperature": learned} if o.learned_temperature else {}
-    losses = _losses(o, learned)
-    one_versus_all = o.binary_weight > 0 or o.classifier_loss == "binary_cross_entropy"
-    bias = o.classifier_temperature * log_odds(train.targets) if one_versus_all else None
+    losses = joint_losses(o, learned)
+    bias = o.classifier_temperature * log_odds(train.targets) if o.one_versus_all else None
     L, width = len(dataset.labels), heads.text.width
     weights = classifiers_named(o.classifiers, L, width, generator=generator, bias=bias).to(run.device)
     known, teacher_terms = enriched.enriched(text, o), taught(run, task, o)
@@ -179,28 +144,3 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     if known.enrichment is not None and o.plain_classifiers:
         trained[PLAIN] = np.ascontiguousarray(trained["classifier"][:, :width])  # the bias counts once
     return task.model(trained, heads=heads, linked=enriched.linked(known))
-
-
-def _losses(o: Options, learned: nn.Module) -> Callable[[Tensor, Tensor, Tensor, Tensor], dict[str, Tensor]]:
-    """The terms of a batch: of scores by text and by classifiers, (B, P) each, its targets, and its mask.
-
-    Args:
-        o: the losses, and how they are mixed.
-        learned: divides the scores by a temperature that is learned, or leaves them.
-    """
-    temperatures = (1.0, 1.0) if o.learned_temperature else (o.temperature, o.classifier_temperature)
-    encoder_loss = loss_named(o.loss, symmetric=o.symmetric, temperature=temperatures[0])
-    label_loss = loss_named(o.classifier_loss, symmetric=o.symmetric, temperature=temperatures[1])
-    binary_loss = loss_named("binary_cross_entropy", temperature=temperatures[1])
-
-    def terms(by_text: Tensor, by_weight: Tensor, targets: Tensor, mask: Tensor) -> dict[str, Tensor]:
-        by_text, by_weight = learned(by_text), learned(by_weight)
-        both = {
-            "encoder": o.mix * encoder_loss(by_text, targets, mask),
-            "classifier": (1 - o.mix) * label_loss(by_weight, targets, mask),
-        }
-        if o.binary_weight:
-            both["binary"] = (1 - o.mix) * o.binary_weight * binary_loss(by_weight, targets, mask)
-        return both
-
-    return terms

@@ -1,0 +1,35 @@
+"""What the default recipe does otherwise on fewer documents, each rule with its table in docs/guides/choosing.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from longtail.stages.held_out import FEWEST
+from longtail.stages.task import EncoderOptions
+
+_MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
+_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
+_DEAR = {"budget", "encoder", "enrich"}
+_HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizedOptions(EncoderOptions):
+    """Training by the number of documents."""
+
+    @classmethod
+    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A second run, if not on very many documents; of few, twice the passes, and more of them held out."""
+        settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
+        if documents >= _MANY:
+            cheap = twice and documents < _VERY_MANY and _DEAR.isdisjoint(given)
+            return {**settings, "refit": True} if cheap else settings
+        share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
+        settings |= {"epochs": 2 * cls.epochs}
+        if "batch" in settings:
+            settings["batch"] = min(cls.batch, 2 * settings["batch"])
+        if share * documents >= FEWEST:
+            settings |= {"validation": share, "refit": twice}
+        return settings
