@@ -10,8 +10,9 @@ one or more comparisons and the columns, to ``<!-- end of table -->``. Of each m
 predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
 ``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of RAMEN's Table 6, which has
 most systems beside each other, on another data set. A test says so where a page is not what this writes.
-``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside
-each other, without exponents.
+``<!-- differences NAME: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
+interval that is paired over test documents, in bold where 0 is not in it. ``<!-- table NAME: scale -->`` has what
+`benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside each other, without exponents.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from longtail.report.costs import costs
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PUBLISHED = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "published.csv"
-BLOCK = re.compile(r"(<!-- table ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|differences) ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
-    """What is kept of a comparison: for each method, its score, its costs, and each metric by seed, to two places."""
+    """What is kept of a comparison: for each method, its score, its costs, each metric by seed, and each difference."""
     spent = costs(results["rows"])
     rows = {
         name: {
@@ -48,8 +49,13 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
         }
         for name, row in results["rows"].items()
     }
+    less_the_first = {
+        name: {metric: {of: round(value, 2) for of, value in found.items()} for metric, found in metrics.items()}
+        for name, metrics in results["differences"].items()
+    }
     sizes = {name: value for name, value in results["data"].items() if isinstance(value, (str, int))}
-    return {"data": sizes, "date": results["date"], "machine": results["machine"], "rows": rows}
+    of_all = {"data": sizes, "date": results["date"], "machine": results["machine"]}
+    return {**of_all, "rows": rows, "differences": less_the_first}
 
 
 def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
@@ -76,6 +82,20 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
             bold = (f"**{cell}**" if cell and cell == top else cell for cell, top in zip(cells, best, strict=True))
             seeds = str(len(next(iter(row["metrics"].values()))))
             yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])
+
+
+def differences(name: str, metrics: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of what each method of a kept comparison has more than the first."""
+    found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
+    yield _row([f"less `{next(iter(found['rows']))}`", *metrics])
+    yield "|" + "---|" * (1 + len(metrics))
+    for method, of in found["differences"].items():
+        yield _row([f"`{method}`", *(_difference(of[metric]) for metric in metrics)])
+
+
+def _difference(of: dict[str, float]) -> str:
+    said = f"{of['mean']:+.2f} ± {(of['high'] - of['low']) / 2:.2f}"
+    return f"**{said}**" if of["low"] > 0 or of["high"] < 0 else said
 
 
 def _scales(kept: Sequence[dict[str, Any]]) -> list[list[str]]:
@@ -106,9 +126,13 @@ def _published() -> dict[str, str]:
 
 def made(page: str) -> str:
     """A page with its tables made anew."""
-    return BLOCK.sub(
-        lambda found: f"{found[1]}{chr(10).join(table(found[2].split(), found[3].split()))}\n{found[4]}", page
-    )
+
+    def anew(found: re.Match[str]) -> str:
+        first, kind, names, columns, last = found.groups()
+        lines = table(names.split(), columns.split()) if kind == "table" else differences(names, columns.split())
+        return "\n".join([first.rstrip("\n"), *lines, last])
+
+    return BLOCK.sub(anew, page)
 
 
 def _mean(values: Sequence[float]) -> str:

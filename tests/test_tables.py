@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import scale  # noqa: E402
 import tables  # noqa: E402
 
-PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "<!-- table " in path.read_text()]
+PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if "<!-- end of table -->" in path.read_text()]
 
 
 def test_there_are_tables_that_are_made() -> None:
@@ -23,7 +23,8 @@ def test_there_are_tables_that_are_made() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_tables_are_those_of_kept_figures(page: Path) -> None:
     text = page.read_text()
-    assert text.count("<!-- table ") == len(tables.BLOCK.findall(text)), "a table has no end, or its first line is off"
+    begun = text.count("<!-- table ") + text.count("<!-- differences ")
+    assert begun == len(tables.BLOCK.findall(text)), "a table has no end, or its first line is off"
     assert tables.made(text) == text, "run python benchmarks/tables.py"
 
 
@@ -38,6 +39,12 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "date": "2026-01-01",
         "machine": "two cores",
         "data": {"name": "pages", "train": 3, "propensity": None},
+        "differences": {
+            "bm25": {
+                "P@1": {"mean": -10.501, "low": -11.0, "high": -10.0},
+                "P@5": {"mean": 0.25, "low": -0.5, "high": 1.0},
+            }
+        },
         "rows": {
             "unidec": row("fused", {"fused": {"P@1": {"seeds": [50.004, 51.0]}}, "encoder": {}}, [30, 50]),
             "bm25": row("peer", {"peer": {"P@1": {"seeds": [40.0]}}}, [3]),
@@ -73,6 +80,14 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `bm25` |  | 1 |  | 40.0 |",
     ]
     assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
+    paired = tables.made("<!-- differences one: P@5 P@1 -->\nold\n<!-- end of table -->").splitlines()
+    assert paired == [
+        "<!-- differences one: P@5 P@1 -->",
+        "| less `unidec` | P@5 | P@1 |",
+        "|---|---|---|",
+        "| `bm25` | +0.25 ± 0.75 | **-10.50 ± 0.50** |",
+        "<!-- end of table -->",
+    ]
 
 
 def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
