@@ -101,6 +101,16 @@ def test_commands_that_a_page_shows_have_the_options_of_their_verb(page: str) ->
                 Method.parse(word)
 
 
+def test_the_readme_shows_the_run_that_its_picture_shows() -> None:
+    shown = dict(
+        re.findall(r"^ (P@1|R@5) .* ([\d.]+)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    picture = (ROOT / "docs" / "picture.svg").read_text(encoding="utf-8")
+    assert shown.keys() == {"P@1", "R@5"}
+    for metric, value in shown.items():
+        assert f">{float(value):.1f}<" in picture, f"{metric} {value}: make the picture and the README of one run"
+
+
 def test_commands_are_found_in_a_page() -> None:
     text = "    $ longtail train x \\\n        --out y && longtail evaluate y  # so\n`longtail list` is no line.\n"
     assert list(commands(text)) == [["train", "x", "--out", "y"], ["evaluate", "y"]]
