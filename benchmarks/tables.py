@@ -50,7 +50,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
         for name, row in results["rows"].items()
     }
     less_the_first = {
-        name: {metric: {of: round(value, 2) for of, value in found.items()} for metric, found in metrics.items()}
+        name: {metric: {of: round(value, 3) for of, value in found.items()} for metric, found in metrics.items()}
         for name, metrics in results["differences"].items()
     }
     sizes = {name: value for name, value in results["data"].items() if isinstance(value, (str, int))}
