@@ -29,6 +29,7 @@ import scale
 
 from longtail.files import read_json
 from longtail.report.costs import costs
+from longtail.units import half_width
 
 ROOT = Path(__file__).parents[1]
 RESULTS, PUBLISHED = ROOT / "benchmarks" / "results", ROOT / "benchmarks" / "published.csv"
@@ -94,7 +95,7 @@ def differences(name: str, metrics: Sequence[str]) -> Iterator[str]:
 
 
 def _difference(of: dict[str, float]) -> str:
-    said = f"{of['mean']:+.2f} ± {(of['high'] - of['low']) / 2:.2f}"
+    said = f"{of['mean']:+.2f} ± {half_width(of):.2f}"
     return f"**{said}**" if of["low"] > 0 or of["high"] < 0 else said
 
 

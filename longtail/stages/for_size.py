@@ -1,4 +1,7 @@
-"""What the default recipe does otherwise on fewer documents, each rule with its table in docs/guides/choosing.md."""
+"""Defaults by the number of training documents.
+
+The rules are in docs/guides/choosing.md, and what they are worth is in docs/guides/time.md.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 @dataclass(frozen=True, kw_only=True)
 class SizedOptions(EncoderOptions):
-    """Training by the number of documents."""
+    """Training, with defaults by the number of training documents."""
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
