@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
+from longtail.data.cooccurrence import related_labels
 from longtail.data.sparse import CSR
-from longtail.transforms.cooccurrence import related_labels
 
 
 def made_up(documents: int, labels: int, each: int, seed: int) -> CSR:

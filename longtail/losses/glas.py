@@ -13,7 +13,7 @@ def glas(vectors: Tensor, related: Tensor) -> Tensor:
     Args:
         vectors: (P, D), as they enter the scores.
         related: (P, P) in [0, 1]: S, the mean of the conditional probabilities in both directions
-            (`longtail.transforms.cooccurrence.related_labels` with ``symmetric``), 1 on the diagonal.
+            (`longtail.data.cooccurrence.related_labels` with ``symmetric``), 1 on the diagonal.
 
     Returns:
         () in the type of the vectors.

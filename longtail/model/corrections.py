@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Corrections:
         titles = Strings.of(one.document.get("title", "") for one in right)
         keys = Keys(np.stack([one.vector for one in right]), memory.keys.device, titles)
         owners = np.array([places[one.uid] for one in right])
-        own = replace(memory, keys=keys, labels=csr(np.arange(len(right)), owners, (len(right), len(rows)))).merged()
+        own = memory.of_others(keys, csr(np.arange(len(right)), owners, (len(right), len(rows))))
         return [Part(own, own.shares(frequency), lambda places: rows[places])]
 
 

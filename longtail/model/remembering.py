@@ -1,14 +1,17 @@
-"""What a model remembers of documents: by which vectors, and with which labels."""
+"""What a model remembers of documents: by which vectors, and with which labels; and what they say of labels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from longtail.arrays import load_arrays, save_arrays
-from longtail.data.sparse import CSR
+from longtail.data.cooccurrence import related_labels
+from longtail.data.filters import identity_pairs
+from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.files import remove_folder
@@ -17,11 +20,13 @@ from longtail.model.scorers import Scorer, fused, remembered
 from longtail.search.keys import Keys, keys_of
 from longtail.search.memory import Memory, Part, Remembering
 from longtail.search.narrow import Narrowing
+from longtail.search.related import Related
 from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
 _BLOCK = 65_536  # documents that are encoded at a time
 _TITLE = 200  # characters of a title that are kept
+_LEAST = 0.1  # share of a label's documents that is kept, delta of the thesis, eq. 1.6
 _ARRAYS = ("blob", "offsets")
 
 
@@ -37,13 +42,55 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         model: encodes them.
         documents: n texts.
         targets: (n, L) CSR of ones, their labels.
-        weights: (S + 2, 3) of the scorers that a fusion mixes, the memory and the constant.
+        weights: of the S scorers that a fusion mixes, the memory and the constant, (S + 2, 3), or with a row for what
+            goes with labels behind that of the memory. No document is kept where the memory's is 0.
     """
-    keys = np.empty((len(documents), key_width(model)), np.float32)
-    for start in range(0, len(documents), _BLOCK):  # what is encoded is several times as wide
-        some = np.arange(start, min(start + _BLOCK, len(documents)))
-        keys[some] = keys_of(model.encode(documents.take(some)), model.key_columns)
-    return Memory(Keys(keys, model.device, documents.fields["title"]), targets, weights).merged()
+    S = len(model.mixed)
+    kept = np.arange(len(documents) if weights[S].any() else 0)
+    titles = documents.fields["title"].take(kept)
+    keys = Keys(keys_of_texts(model, documents.take(kept)), model.device, titles)
+    named = Named(model.labels, keys_of_texts(model, model.labels)) if len(weights) == S + 3 else None
+    return Memory(keys, CSR(targets[kept]), weights, named and named.related(documents, targets)).merged()
+
+
+class Named(NamedTuple):
+    """The texts of labels, as documents.
+
+    Attributes:
+        labels: L texts.
+        keys: (L, W) unit rows, their keys.
+    """
+
+    labels: Texts
+    keys: FloatArray
+
+    def related(self, documents: Texts, targets: CSR) -> Related:
+        """What n documents say of these texts: r of `longtail.search.related`, where that is above a tenth.
+
+        r(l, m) is 1 where a document that is label m has label l, and otherwise the share of the documents with l that
+        have m, too.
+
+        Args:
+            documents: n texts.
+            targets: (n, L) CSR of ones, their labels.
+        """
+        L = len(self.labels)
+        back = CSR(targets.T @ identity_pairs(documents, self.labels))  # (L, L)
+        beside = related_labels(targets, np.arange(L), threshold=_LEAST)
+        rows = np.concatenate([row_of_entry(back), row_of_entry(beside)])
+        columns = np.concatenate([back.indices, beside.indices])
+        values = np.concatenate([np.ones(back.nnz, np.float32), beside.data])
+        others = rows != columns
+        return Related.of(self.keys, csr(rows[others], columns[others], (L, L), values[others]))
+
+
+def keys_of_texts(model: Model, texts: Texts) -> FloatArray:
+    """The keys of n texts, (n, W) unit rows."""
+    keys = np.empty((len(texts), key_width(model)), np.float32)
+    for start in range(0, len(texts), _BLOCK):  # what is encoded is several times as wide
+        some = np.arange(start, min(start + _BLOCK, len(texts)))
+        keys[some] = keys_of(model.encode(texts.take(some)), model.key_columns)
+    return keys
 
 
 def keep_titles(run: Path, memory: Memory | None) -> None:

@@ -21,7 +21,7 @@ from longtail.stages.shortlists import (
 from longtail.stages.surrogate import SurrogateOptions, cluster_texts, surrogate_labels, train_surrogate
 from longtail.stages.task import read
 from longtail.train.run import Run
-from longtail.transforms.cooccurrence import label_walk
+from longtail.transforms.label_walk import label_walk
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids, unit_rows, with_neighbours
 from longtail.stages.task import read, read_text
 from longtail.train.run import Run
-from longtail.transforms.cooccurrence import label_walk
+from longtail.transforms.label_walk import label_walk
 
 
 @dataclass(frozen=True, kw_only=True)

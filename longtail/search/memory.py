@@ -1,9 +1,9 @@
-"""A memory of documents: what the nearest of them to a text say of its labels, on top of an inner product.
+"""A memory of documents: what training documents say of a text's labels, on top of an inner product.
 
 s(x, l) = the sum over the K documents i nearest to x of softmax(<k(x), k_i> / T) y_il: the share of x's neighbourhood
 that has the label. Retrieval-augmented classification (RAE-XMC, Wang et al., 2025, arXiv 2502.10615) ranks texts of
 labels and documents under one softmax; here s is a scorer beside the others, whose weight depends on the frequency of
-the label, and is learned with theirs.
+the label, and is learned with theirs. So is r(x, l), of a text that is a label itself (`longtail.search.related`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from longtail.data.texts import Strings
 from longtail.errors import BadInput
 from longtail.search.fusion import Fusion
 from longtail.search.keys import NEIGHBOURS, Keys, keys_of
+from longtail.search.related import ARRAYS as RELATED_ARRAYS
+from longtail.search.related import Related
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 TEMPERATURE = 0.07  # of their softmax, T
@@ -32,6 +34,7 @@ RECALLED = 50  # further labels that are scored: those that the neighbours have 
 _BLOCK = 256  # texts at a time
 _FILE = "memory.safetensors"
 _ARRAYS = ("keys", "labels", "offsets", "weights")  # of a saved memory
+_NONE: IntArray = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +44,30 @@ class Memory:
     Attributes:
         keys: of the documents; who knows the same documents with other labels shares them.
         labels: (M, L) CSR of ones.
-        weights: (S + 2, 3) float64, rows a_1, ..., a_S, that of the memory, and c, as those of a `Fusion`.
+        weights: (S + 2, 3) float64, rows a_1, ..., a_S, that of s, and c, as those of a `Fusion`; of r, too, behind s.
+        related: what goes with texts that are labels; None where that is worth nothing.
     """
 
     keys: Keys
     labels: CSR
     weights: Float64Array
+    related: Related | None = None
 
     def __getitem__(self, rows: IntArray | slice) -> Memory:
         """The same documents, with what they have of some labels."""
-        return replace(self, labels=CSR(self.labels[:, rows]))
+        return replace(self, labels=CSR(self.labels[:, rows]), related=self.related and self.related[rows])
 
     def without(self, rows: IntArray) -> IntArray:
         """(d,) int64, the documents that have none of the labels in some rows."""
         return np.flatnonzero(np.diff(self[rows].labels.indptr) == 0)
 
+    def of_documents(self, kept: IntArray) -> Memory:
+        """The same with some of the documents, in ascending rows."""
+        return replace(self, keys=self.keys.take(kept), labels=CSR(self.labels[kept]))
+
     def labelled(self) -> Memory:
         """Those of the documents that have a label."""
-        kept = np.flatnonzero(np.diff(self.labels.indptr))
-        return replace(self, keys=self.keys.take(kept), labels=CSR(self.labels[kept]))
+        return self.of_documents(np.flatnonzero(np.diff(self.labels.indptr)))
 
     def merged(self) -> Memory:
         """The same with documents of equal keys as one, at the place of the first, with the labels of all of them."""
@@ -75,12 +83,19 @@ class Memory:
         """The documents of both, over the labels of both."""
         labels = CSR(sparse.block_diag([self.labels, other.labels], format="csr"))
         keys = self.keys.followed_by(other.keys.vectors, other.keys.titles)
-        return replace(self, keys=keys, labels=labels).merged()
+        related = self.related and other.related and self.related.followed_by(other.related)
+        return replace(self, keys=keys, labels=labels, related=related).merged()
 
     def also(self, vectors: FloatArray, labels: CSR, titles: Strings | None = None) -> Memory:
         """Of further documents, too: (n, W) unit rows, with (n, L') labels, where L' - L are new."""
         both = stacked([widened(self.labels, labels.shape[1]), labels])
-        return replace(self, keys=self.keys.followed_by(vectors, titles), labels=both).merged()
+        related = self.related and self.related.over(labels.shape[1])
+        return replace(self, keys=self.keys.followed_by(vectors, titles), labels=both, related=related).merged()
+
+    def of_others(self, keys: Keys, labels: CSR) -> Memory:
+        """The memory of other documents with other labels, by the same weights."""
+        related = self.related and self.related.of_new(labels.shape[1])
+        return Memory(keys, labels, self.weights, related).merged()
 
     def having(self, labels: IntArray) -> IntArray:
         """(d,) int64, the documents that have one of some labels, ascending."""
@@ -98,22 +113,27 @@ class Memory:
         owners = np.repeat(np.arange(len(examples)), [len(one) for one in examples])
         labels = csr(np.arange(len(owners)), owners, (len(owners), len(examples)))
         vectors = np.concatenate([self.keys.vectors[:0], *examples])
-        return replace(self, keys=Keys(vectors, self.keys.device), labels=labels).merged()
+        return self.of_others(Keys(vectors, self.keys.device), labels)
 
     def linear(self, frequency: IntArray) -> Fusion:
         """The part of the score that is an inner product, over labels of these frequencies."""
-        return Fusion(np.delete(self.weights, -2, axis=0), frequency)
+        return Fusion(np.delete(self.weights, self._voters, axis=0), frequency)
 
     def shares(self, frequency: IntArray) -> FloatArray:
-        """(L,) the weight of s for each label."""
-        shares: FloatArray = Fusion(self.weights, frequency).label_weights()[-2]
+        """(1, L) the weights of s for each label, or (2, L) of s and r."""
+        shares: FloatArray = Fusion(self.weights, frequency).label_weights()[self._voters]
         return shares
+
+    @property
+    def _voters(self) -> slice:
+        """The rows of s, and of r if there is one."""
+        return slice(-2 if self.related is None else -3, -1)
 
     def save(self, folder: Path) -> None:
         """Write it into the folder of a model."""
         labels, offsets = self.labels.indices.astype(np.int64), self.labels.indptr.astype(np.int64)
-        arrays = (self.keys.vectors, labels, offsets, self.weights)
-        save_model_arrays(folder / _FILE, dict(zip(_ARRAYS, arrays, strict=True)))
+        arrays = dict(zip(_ARRAYS, (self.keys.vectors, labels, offsets, self.weights), strict=True))
+        save_model_arrays(folder / _FILE, arrays | (self.related.arrays() if self.related else {}))
 
     @classmethod
     def in_folder(cls, folder: Path, labels: int, device: torch.device) -> Memory | None:
@@ -131,19 +151,20 @@ class Memory:
         if not path.is_file():
             return None
         found, remedy = map_arrays(path), "copy the model folder again, whole"
-        if found.keys() != set(_ARRAYS):
+        if found.keys() not in (set(_ARRAYS), {*_ARRAYS, *RELATED_ARRAYS}):
             problem = f"expected the arrays {', '.join(_ARRAYS)}, found {', '.join(found) or 'none'}"
             raise BadInput(path, problem, remedy=remedy)
         keys, indices, offsets, weights = (found[name] for name in _ARRAYS)
-        if len(indices) and not 0 <= indices.min() <= indices.max() < labels:
-            problem = f"expected labels below {labels}, found {indices.min()} to {indices.max()}"
-            raise BadInput(path, problem, remedy=remedy)
+        for ids in (indices, found.get("related", _NONE)):
+            if len(ids) and not 0 <= ids.min() <= ids.max() < labels:
+                problem = f"expected labels below {labels}, found {ids.min()} to {ids.max()}"
+                raise BadInput(path, problem, remedy=remedy)
         matrix = CSR((np.ones(len(indices), np.float32), indices, offsets), shape=(len(keys), labels))
-        return cls(Keys(keys, device), matrix, np.array(weights))
+        related = Related.of_arrays(found, labels) if "related" in found else None
+        return cls(Keys(keys, device), matrix, np.array(weights), related)
 
 
 Rows: TypeAlias = Callable[[IntArray], IntArray]
-_NONE: IntArray = np.zeros(0, np.int64)
 
 
 class Part(NamedTuple):
@@ -151,7 +172,7 @@ class Part(NamedTuple):
 
     Attributes:
         memory: of some labels.
-        shares: (L,) the weights of its labels.
+        shares: (1, L) the weights of s for its labels, or (2, L) of s and r.
         rows: where these are among all labels: -1 for one that is hidden.
         gone: (d,) int64, documents that are not asked any more.
     """
@@ -218,23 +239,28 @@ class Remembering:
                 found[Near(memory.keys.title(int(documents[i])), round(float(cosines[i]), 6))] = None
         return sorted(found, key=lambda near: -near.similarity)[:k]
 
-    def votes(self, found: Sequence[TopK]) -> CSR:
-        """(n, L) s of n texts and all labels, weighted, by the `neighbours` of the texts; stored where it is not 0."""
+    def votes(self, found: Sequence[TopK], keys: FloatArray) -> CSR:
+        """(n, L) s of n texts and all labels, and r, both weighted; stored where it is not 0.
+
+        Args:
+            found: the `neighbours` of the texts.
+            keys: (n, W) of the texts.
+        """
         weights = self._weights(found)  # (n, parts * K)
         ends = np.cumsum([0, *(top.k for top in found)])
-        rows, columns, values = [], [], []
+        votes = csr(_NONE, _NONE, (len(keys), self.labels))
         for part, top, start, end in zip(self.parts, found, ends[:-1], ends[1:], strict=True):
             there = (top.ids >= 0) & (weights[:, start:end] > 0)
             shape = (len(top), part.memory.labels.shape[0])
             near = csr(there.nonzero()[0], top.ids[there], shape, weights[:, start:end][there])
-            voted = CSR(near @ part.memory.labels)
-            places = part.rows(voted.indices.astype(np.int64))
-            kept = places >= 0
-            rows.append(row_of_entry(voted)[kept])
-            columns.append(places[kept])
-            values.append((voted.data * part.shares[voted.indices])[kept])
-        pairs = np.concatenate(rows), np.concatenate(columns)
-        return csr(*pairs, (len(weights), self.labels), np.concatenate(values))
+            voted = [CSR(near @ part.memory.labels)]
+            if part.memory.related is not None:
+                voted.append(part.memory.related.votes(keys))
+            for one, shares in zip(voted, part.shares, strict=True):
+                places, values = part.rows(one.indices.astype(np.int64)), one.data * shares[one.indices]
+                kept = places >= 0
+                votes = CSR(votes + csr(row_of_entry(one)[kept], places[kept], votes.shape, values[kept]))
+        return votes
 
     def _weights(self, found: Sequence[TopK]) -> FloatArray:
         """(n, parts * K) the weight of each neighbour; a document that several parts know is one, and votes in each."""
@@ -265,11 +291,12 @@ class Remembering:
             k: labels a text.
             exclude: (n, L) pairs that must not be ranked.
         """
-        near = self.neighbours(keys_of(vectors, self.columns))  # at once, so that keys are read once
+        keys = keys_of(vectors, self.columns)
+        near = self.neighbours(keys)  # at once, so that keys are read once
         found = [TopK(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))]
         for at in range(0, len(vectors), _BLOCK):
             block = slice(at, at + _BLOCK)
-            votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near])
+            votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near], keys[block])
             if exclude is not None:
                 votes = apart(votes, exclude[block])
             further = ranked(votes, RECALLED).ids  # (B, R)

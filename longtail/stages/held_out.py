@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.filters import apart
 from longtail.data.holdout import rows_at_random
-from longtail.data.sparse import CSR, ranked, values_at
+from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity, label_frequency
 from longtail.metrics.ranking import metrics_of
-from longtail.model.base import Model
-from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.ensemble import AnyModel
-from longtail.model.remembering import key_width, remember, remembering
+from longtail.model.remembering import key_width
 from longtail.options import BELOW_ONE, COUNT, NATURAL, option
-from longtail.search.fusion import Candidates
-from longtail.search.keys import keys_of
-from longtail.search.weighing import Trial, learn_fusion, learn_one_more
+from longtail.search.weighing import Trial, learn_fusion
 from longtail.stages.recipe import SCORED, RunOptions
-from longtail.topk import Float64Array, FloatArray, IntArray, TopK
+from longtail.stages.remembering import Learning, learn_memory
+from longtail.topk import Float64Array, IntArray
 from longtail.train.run import Run
 
 PREFERENCES = {  # and what counts then
@@ -33,11 +29,9 @@ PREFERENCES = {  # and what counts then
     "tail": "the mean of PSP@1, PSP@3 and PSP@5",
     "coverage": "the share of true labels found, each label the same",
 }
-_CANDIDATES = 100  # labels that each scorer finds for a document
 _SCORED, _PLACES = 2000, (1, 3, 5)  # documents that say how good a model is while it is trained, and by which P@k
 _OTHER_SEED = 1_000_003  # is added to that of a run for its next one, whose random numbers are others
 FEWEST = 25  # held-out documents, on fewer of which a fusion of two scores is worse than their sum
-_LEAST = 100  # held-out documents that can say whether a memory gains
 _USUAL = Propensity(0.55, 1.5)  # of a data set that says none; nothing is reported under them
 
 
@@ -206,91 +200,18 @@ def _fused(
 ) -> AnyModel:
     """What `fuse` says, once it is no plan."""
     worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
-    learning = _Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
+    learning = Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
     fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth, o.price)))
     calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
     if o.memory:
-        tried = len(validation) >= _LEAST
-        remembered, trial = _remembering(fused, learning, train, worth, o.price) if tried else (fused, None)
-        tell(run, "memory", o.prefer, len(validation), trial)
-        if remembered.memory is not None:
-            assert fused.fusion is not None
-            calibrations["memory"] = learning.calibrated(remembered, "memory")
-            keys, titles = keys_of(learning.vectors, model.key_columns), validation.documents.fields["title"]
-            fused = fused.fused_by(fused.fusion, remembered.memory.also(keys, validation.targets, titles))
+        assert fused.fusion is not None
+        learned = learn_memory(fused, learning, train, worth, o.price)
+        for what, trial in learned.trials.items():
+            tell(run, what, o.prefer, len(validation), trial)
+        if learned.memory is not None:
+            calibrations["memory"] = learning.calibrated(learned.model, "memory")
+            fused = fused.fused_by(fused.fusion, learned.memory)
     return fused.calibrated_by({kind: one for kind, one in calibrations.items() if one is not None})
-
-
-@dataclass(slots=True)
-class _Learning:
-    """Candidates of held-out documents, of which there are more after each search.
-
-    Attributes:
-        model: has the scorers that are mixed.
-        held_out: n documents.
-        vectors: (n, W) of the documents.
-        frequency: (L,) training points of each label.
-        tops: the labels that searches have found: first those of the scorers.
-        last: of each score kind, what its last search has found.
-    """
-
-    model: Model
-    held_out: Split
-    vectors: FloatArray
-    frequency: IntArray
-    tops: list[TopK] = field(default_factory=list)
-    last: dict[str, TopK] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.tops += [self.found(self.model, scorer.name) for scorer in self.model.mixed]
-
-    def found(self, model: Model, kind: str, k: int = _CANDIDATES) -> TopK:
-        """What a score kind finds for the documents."""
-        self.last[kind] = model.search(self.vectors, k, kind=kind, exclude=self.held_out.filtered)
-        return self.last[kind]
-
-    def until_settled(self, learn: Callable[[Candidates, IntArray], AnyModel]) -> AnyModel:
-        """The model that is learned on what it finds itself, and what was found before."""
-        queries = [scorer.queries(self.vectors) for scorer in self.model.mixed]
-        tables = [scorer.table() for scorer in self.model.mixed]
-        while True:
-            candidates = Candidates.of(self.tops, queries, tables, self.held_out.targets)
-            learned = learn(candidates, self.frequency)
-            self.tops.append(self.found(learned, learned.kinds[-1]))
-            if candidates.coverage(self.tops[-1].ids[:, :5]) >= 0.99:
-                return learned
-
-    def calibrated(self, model: Model, kind: str) -> Calibration | None:
-        """How probable the scores of a kind are."""
-        top = self.last[kind] if kind in self.last else self.found(model, kind, DEPTH)
-        return learn_calibration(top.first(DEPTH), self.held_out.targets, self.frequency)
-
-
-def _remembering(
-    model: AnyModel, learning: _Learning, train: Split, worth: Float64Array | None, price: float
-) -> tuple[AnyModel, Trial | None]:
-    """The same model with a memory of the training documents, if held-out ones gain by it, and what these say."""
-    fusion = model.fusion
-    assert fusion is not None
-    plain = np.zeros((len(fusion.weights) + 1, 3))
-    plain[-2, 0] = 1
-    memory = remember(model, train.documents, train.targets, plain)
-    asked = remembering(model, memory)
-    votes = asked.votes(asked.neighbours(keys_of(learning.vectors, model.key_columns)))
-    if learning.held_out.filtered is not None:
-        votes = apart(votes, learning.held_out.filtered)
-    most = ranked(votes, _CANDIDATES).ids
-    learning.tops.append(TopK(most, np.zeros(most.shape, np.float32)))
-    trial = None
-
-    def learn(candidates: Candidates, frequency: IntArray) -> AnyModel:
-        nonlocal trial
-        s = values_at(votes, np.arange(len(most)), candidates.ids)
-        trial = learn_one_more(candidates.beside(s), frequency, worth, price)
-        weights = trial and trial.weights
-        return model.fused_by(fusion, None if weights is None else replace(memory, weights=weights))
-
-    return learning.until_settled(learn), trial
 
 
 def tell(run: Run, what: str, prefer: str, documents: int, trial: Trial | None) -> None:

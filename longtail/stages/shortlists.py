@@ -14,6 +14,7 @@ from longtail.batches.loader import Loader, vector_source
 from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
+from longtail.data.cooccurrence import related_labels, symmetric
 from longtail.data.sparse import CSR, csr, holds
 from longtail.data.split import Split
 from longtail.losses import is_one_versus_all, loss_named
@@ -30,7 +31,6 @@ from longtail.topk import FloatArray, IntArray
 from longtail.train.course import Pace
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
-from longtail.transforms.cooccurrence import related_labels, symmetric
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,14 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from longtail.data.cooccurrence import conditional, related_labels, symmetric
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, csr
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
-from longtail.transforms.cooccurrence import conditional, related_labels, symmetric, walked_labels
+from longtail.transforms.label_walk import walked_labels
 
 Choose: TypeAlias = Literal["random", "tail"]
 Rows: TypeAlias = Literal["all", "surrogate", "sample"]
@@ -108,7 +109,7 @@ def walk(
 ) -> Dataset:
     """Label texts as training rows, with the labels near them on a random walk as soft targets. Thesis, table 1.7.
 
-    The targets are those of `longtail.transforms.cooccurrence.walked_labels`, the arguments those of `gandalf`.
+    The targets are those of `longtail.transforms.label_walk.walked_labels`, the arguments those of `gandalf`.
     """
     _check_threshold(threshold)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 import yaml
 from standin_hub import standin_hub
@@ -94,7 +95,9 @@ def test_label_changes_are_folded_in(hub, run, tmp_path):
     pull(REPO, tmp_path / "pulled", endpoint=hub.endpoint)
     found = longtail.load(tmp_path / "pulled", device="cpu")
     assert len(found.labels) == 121
-    assert found.predict(TEXTS, 10) == longtail.load(run, device="cpu").predict(TEXTS, 10)
+    one, other = (model.predict(TEXTS, 10) for model in (found, longtail.load(run, device="cpu")))
+    np.testing.assert_array_equal(one.uids, other.uids)
+    np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)  # of one segment and of two
     assert b"It ranks 121 labels" in hub.files[REPO]["README.md"]
 
 

@@ -51,7 +51,7 @@ def remembering(memory: Memory, frequency: IntArray) -> Remembering:
 
 
 def voted(remembering: Remembering, queries: FloatArray) -> CSR:
-    return remembering.votes(remembering.neighbours(queries))
+    return remembering.votes(remembering.neighbours(queries), queries)
 
 
 def test_votes_of_two_documents_by_hand() -> None:
@@ -59,7 +59,7 @@ def test_votes_of_two_documents_by_hand() -> None:
     memory = Memory(Keys(keys, CPU), csr_of_lists([[0, 2], [2]], 3), WEIGHTS)
     query = np.array([[0.8, 0.6]], np.float32)
     p = 1 / (1 + np.exp(-0.2 / module.TEMPERATURE))  # of the first: cosines are 0.8 and 0.6
-    part = Part(memory, np.array([2, 3, 10], np.float32))
+    part = Part(memory, np.array([[2, 3, 10]], np.float32))
     votes = voted(Remembering([part], slice(0, 2), 3), query).toarray()
     np.testing.assert_allclose(votes, [[2 * p, 0, 10]], rtol=1e-5)
 
@@ -67,7 +67,7 @@ def test_votes_of_two_documents_by_hand() -> None:
 def test_the_weight_of_a_label_depends_on_its_frequency() -> None:
     frequency = np.array([0, 1, 9])
     expected = [2 + 1, 2 + 0.5 * np.log(2), 2 + 0.5 * np.log(10)]
-    np.testing.assert_allclose(made(labels=3).shares(frequency), expected, rtol=1e-6)
+    np.testing.assert_allclose(made(labels=3).shares(frequency), [expected], rtol=1e-6)
     linear = made(labels=3).linear(frequency)
     np.testing.assert_array_equal(linear.weights, WEIGHTS[[0, 1, 3]])
 
@@ -76,7 +76,7 @@ def test_what_is_ranked_is_what_a_naive_twin_ranks() -> None:
     memory, queries, table = made(), unit(9, 6, seed=1), unit(40, 6, seed=2)
     frequency = np.asarray(memory.labels.sum(0)).ravel().astype(np.int64)
     exclude = drawn(9, 40, 3)
-    scores = queries @ table.T + naive_votes(queries, memory, memory.shares(frequency))
+    scores = queries @ table.T + naive_votes(queries, memory, memory.shares(frequency)[0])
     scores[exclude.nonzero()] = -np.inf
 
     def inner(texts: IntArray, labels: IntArray) -> FloatArray:
@@ -99,9 +99,9 @@ def test_parts_vote_as_one_memory_and_hidden_labels_get_no_vote() -> None:
     def shown(places: IntArray) -> IntArray:
         return np.where(places == hidden, -1, places - (places > hidden))
 
-    parts = [Part(first, shares[:20], shown), Part(second, shares[20:], lambda places: places + 19)]
+    parts = [Part(first, shares[:, :20], shown), Part(second, shares[:, 20:], lambda places: places + 19)]
     votes = voted(Remembering(parts, slice(0, 6), 34), queries).toarray()
-    expected = np.delete(naive_votes(queries, whole, shares), hidden, axis=1)
+    expected = np.delete(naive_votes(queries, whole, shares[0]), hidden, axis=1)
     np.testing.assert_allclose(votes, expected, atol=1e-5)
 
 
@@ -128,11 +128,11 @@ def test_copies_of_an_example_leave_the_other_neighbours_their_votes() -> None:
     copies = memory.of_parts([np.repeat(memory.keys.vectors[[7]], 60, axis=0)])
     assert copies.by_label()[0].shape == (1, 6)
     shares = memory.shares(np.full(40, 5))
-    parts = [Part(memory, shares), Part(copies, shares[:1], lambda places: places + 40)]
+    parts = [Part(memory, shares), Part(copies, shares[:, :1], lambda places: places + 40)]
     of_parts = voted(Remembering(parts, slice(0, 6), 41), query).toarray()
     both = memory.followed_by(copies)
-    whole = voted(Remembering([Part(both, np.append(shares, shares[0]))], slice(0, 6), 41), query).toarray()
-    expected = naive_votes(query, memory, shares)
+    whole = voted(Remembering([Part(both, np.append(shares, shares[:, :1], axis=1))], slice(0, 6), 41), query).toarray()
+    expected = naive_votes(query, memory, shares[0])
     for found in (of_parts, whole):
         np.testing.assert_allclose(found[:, :40], expected, atol=1e-5)
     np.testing.assert_allclose(of_parts, whole, atol=1e-5)

@@ -79,11 +79,12 @@ def test_a_memory_that_is_dropped_or_not_tried_is_said_with_the_figures(tmp_path
     for documents in (150, 20):
         held_out, rest = (data.train.take(rows) for rows in np.split(np.arange(n), [documents]))
         assert fuse(run, fused, held_out, rest, FusionOptions()).kinds[-1] == "fused"
-    dropped, untried = said.getvalue().splitlines()
+    dropped, related, untried = said.getvalue().splitlines()
     figures = r"the mean of P@1, P@3 and P@5, [\d.]+ with it and [\d.]+ without"
     tail = r"first places, rare labels worth more, [\d.]+ and [\d.]+"
     assert re.fullmatch(rf"memory dropped: {figures}; {tail}; on 150 held-out documents", dropped)
-    noted = [line["memory"] for line in read_log(tmp_path / LOG)]
+    assert re.fullmatch(rf"related-labels dropped: {figures}; {tail}; on 150 held-out documents", related)
+    noted = [line["memory"] for line in read_log(tmp_path / LOG) if "memory" in line]
     assert [(one["kept"], one["documents"]) for one in noted] == [(False, 150), (False, 20)]
     assert f"{noted[0]['with']} with it and {noted[0]['without']} without" in dropped
     assert untried == "memory not tried: too little to learn from; on 20 held-out documents"
