@@ -11,6 +11,8 @@ import pytest
 
 from longtail.cli.verbs import VERBS, command_of
 from longtail.compare.methods import Method
+from longtail.recipes import RECIPES
+from longtail.transforms import TRANSFORMS
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -21,6 +23,7 @@ MADE = re.findall(r'"(reference/\w+\.md)":', (ROOT / "docs" / "stage.py").read_t
 """Pages that there are in the site alone, whose build holds links to their headings."""
 OF_OTHERS = {"no-deps", "constraint", "help", "version", "logdir", "install-completion", "show-completion"}
 OF_OTHERS |= {"nproc-per-node", "max-restarts"}  # of torchrun
+OURS = {"unlabelled"}  # transforms that no paper has
 
 
 def anchors(text: str) -> set[str]:
@@ -99,6 +102,14 @@ def test_commands_that_a_page_shows_have_the_options_of_their_verb(page: str) ->
         for word in words[1:] if verb == "compare" else []:
             if re.fullmatch(r"([\w.-]+=)?[a-z_]+(:.+)?", word) and re.split("[=:]", word)[0] != word:
                 Method.parse(word)
+
+
+def test_every_published_method_of_the_code_has_a_row_in_the_list_of_methods() -> None:
+    section = PAGES["docs/explanation/methods/common.md"].partition("## Which methods are here")[2]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if line.startswith("| ")]
+    assert {here for _, here, _ in rows[1:]} == {"v", "part", "peer", "no"}
+    there = {name for _, here, where in rows if here == "v" for name in re.findall(r"`(?:--augment )?(\w+)", where)}
+    assert (RECIPES.keys() | TRANSFORMS.keys()) - OURS <= there
 
 
 def test_the_readme_shows_the_run_that_its_picture_shows() -> None:

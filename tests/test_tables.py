@@ -70,15 +70,6 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `unidec` | fused | 2 | **50.5** | 40 s | 0.5 ms | 1.0 MiB |",
         "| `bm25` |  | 1 | 40.0 | 3 s | 0.5 ms | 1.0 MiB |",
     ]
-    (tmp_path / "published.csv").write_text("table,recipe,P@1\nRAMEN: Table 6,unidec:epochs=9,3\nOther,bm25,4\n")
-    monkeypatch.setattr(tables, "PUBLISHED", tmp_path / "published.csv")
-    printed = tables.made("<!-- table one: published P@1 -->\n<!-- end of table -->").splitlines()
-    assert printed[1:5] == [
-        "| method | score | seeds | published | P@1 |",
-        "|---|---|---|---|---|",
-        "| `unidec` | fused | 2 | 3.0 | **50.5** |",
-        "| `bm25` |  | 1 |  | 40.0 |",
-    ]
     assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
     paired = tables.made("<!-- differences one: P@5 P@1 -->\nold\n<!-- end of table -->").splitlines()
     assert paired == [
@@ -88,6 +79,30 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `bm25` | +0.25 ± 0.75 | **-10.50 ± 0.50** |",
         "<!-- end of table -->",
     ]
+
+
+def test_what_is_published_is_of_one_set_and_of_the_first_table_before_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["unidec", "oak:enrich=depends", "astec", "bm25"]
+    kept = {"rows": {name: {"score": "peer", "metrics": {"P@1": [1.0]}} for name in names}}
+    (tmp_path / "one.json").write_text(json.dumps(kept))
+    rows = [
+        ("RAMEN: Table 6", "LF-WikiSeeAlsoTitles-320K", "unidec:epochs=9", 3),
+        ("OAK: Table 2", "LF-WikiSeeAlsoTitles-320K", "unidec", 4),
+        ("OAK: Table 2", "LF-WikiSeeAlsoTitles-320K", "oak:enrich=category", 5),
+        ("OAK: Table 2", "LF-WikiTitles-500K", "oak:enrich=category", 6),
+        ("OAK: Table 2", "LF-WikiTitles-500K", "bm25", 7),
+        ("Other", "LF-WikiSeeAlsoTitles-320K", "astec", 8.44),
+        ("Other", "LF-WikiSeeAlsoTitles-320K", "astec:augment=gandalf", 9),
+    ]
+    lines = ["table,data,recipe,P@1", *(",".join(map(str, row)) for row in rows)]
+    (tmp_path / "published.csv").write_text("\n".join(lines))
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "PUBLISHED", tmp_path / "published.csv")
+    printed = tables.made("<!-- table one: published -->\n<!-- end of table -->").splitlines()
+    assert printed[1] == "| method | score | seeds | published |"
+    assert [line.split("|")[4].strip() for line in printed[3:-1]] == ["3.0", "5.0", "8.4", ""]
 
 
 def test_a_table_of_growing_sets_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

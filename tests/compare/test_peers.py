@@ -84,10 +84,13 @@ def test_bm25_reads_words_in_camel_case_and_ranks_only_labels_that_share_one(tmp
     assert top.ids.tolist() == [[-1, -1, -1], [0, -1, -1]]
 
 
-def test_napkinxc_learns_the_planted_labels(tmp_path, dataset):
-    given = given_to(tmp_path, NapkinXC(), dataset)
-    top = rank(*NapkinXC()(given, tmp_path / "model")(), 1)
+@pytest.mark.parametrize("one_versus_rest", [False, True])
+def test_napkinxc_learns_the_planted_labels(one_versus_rest, tmp_path, dataset):
+    peer = NapkinXC(one_versus_rest=one_versus_rest)
+    given = given_to(tmp_path, peer, dataset)
+    top = rank(*peer(given, tmp_path / "model")(), 1)
     assert dataset.test.targets[np.arange(60), top.ids[:, 0]].mean() > 0.7
+    assert (tmp_path / "model" / "tree.bin").exists() != one_versus_rest
 
 
 def test_filtered_pairs_are_left_out_of_an_answer(tmp_path):

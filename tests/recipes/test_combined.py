@@ -20,7 +20,7 @@ from longtail.stages.task import TextOptions
 from longtail.testing.planted import planted_links
 from longtail.train import fit as fit_module
 from longtail.train.log import read_log
-from longtail.train.plan import Planned
+from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
 
 SMALL: dict[str, Any] = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
@@ -128,11 +128,34 @@ def test_a_run_of_all_four_goes_on_where_it_was_killed(
     assert torch.equal(model.linked.enrichment.bank.weight, whole.linked.enrichment.bank.weight)  # type: ignore[union-attr]
 
 
-def test_a_dry_run_writes_nothing(data: Dataset, tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", dry=True)
-    with pytest.raises(Planned):
-        recipes.unidec(data, out=run, **UNIDEC, **PARTS)
+def test_a_dry_run_counts_each_part_and_writes_nothing(
+    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans: list[Plan] = []
+    tried: list[set[str]] = []  # the terms of steps that are tried
+    take = fit_module.take_step
+
+    def step(*given: Any, **more: Any) -> dict[str, float]:
+        values = take(*given, **more)
+        tried[-1] |= values.keys()
+        return values
+
+    monkeypatch.setattr(fit_module, "take_step", step)
+    monkeypatch.setattr(Plan, "table", lambda plan: plans.append(plan) or "")
+    without = [{name: value for name, value in PARTS.items() if name != part} for part in PARTS]
+    for parts in (PARTS, *without):
+        tried.append(set())
+        with pytest.raises(Planned):
+            recipes.unidec(data, out=Run(tmp_path / "run", dry=True), **UNIDEC, **parts)
     assert not (tmp_path / "run").exists()
+    whole, no_links, _, no_rows = ({stage.stage: stage for stage in plan.stages} for plan in plans)
+    assert whole.keys() - no_links.keys() == {"linker encoder", "linker classifiers"}
+    bank, projections, norm = len(data.graphs["kin"].nodes) * 16, 3 * (16 + 1) * 16, 2 * 16
+    assert whole["joint"].parameters - no_links["joint"].parameters == bank + projections + norm
+    assert tried[0] - tried[2] == {"kin.documents", "kin.labels"}
+    encoded = [plan.work["encoding texts"].times for plan in plans]
+    assert encoded[0] - encoded[2] == 3  # documents, labels and nodes, to prune the graph
+    assert whole["joint"].rows - no_rows["joint"].rows == len(data.labels)
 
 
 def test_projections_of_the_thesis_and_nodes_do_not_go_together(data: Dataset) -> None:
