@@ -8,9 +8,10 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from longtail.data.filters import apart, identity_pairs
+from longtail.data.filters import apart, identity_pairs, reciprocal_pairs
 from longtail.data.sparse import CSR, ranked, stacked, values_at
 from longtail.data.split import Split
+from longtail.data.texts import Texts
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.remembering import Named, keys_of_texts, remember, remembering
@@ -114,7 +115,8 @@ def learn_memory(
     best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price)
     memory = best.memory
     whole = memory and memory.also(keys, held_out.targets, held_out.documents.fields["title"])
-    if np.count_nonzero(np.diff(identity_pairs(held_out.documents, model.labels).indptr)) < _LEAST:
+    itself = identity_pairs(held_out.documents, model.labels)
+    if np.count_nonzero(np.diff(itself.indptr)) < _LEAST:
         return Remembered(best, whole, {NEAR: by_near})
     named = Named(model.labels, keys_of_texts(model, model.labels))
     related = named.related(train.documents, train.targets)
@@ -123,13 +125,26 @@ def learn_memory(
     def with_related(w: Float64Array) -> Memory:
         return replace(known, related=related, weights=w if memory else np.insert(w, S, 0, axis=0))
 
+    learning.held_out = _ways_back_judged(held_out, itself, train, model.labels)
     votes = [*(votes if memory else []), learning.allowed(related.votes(keys))]
     best, by_related = _one_more(best, learning, votes, with_related, worth, price)
+    learning.held_out, learning.last = held_out, {}
     if best.memory is not None and best.memory.related is not None:
         targets = stacked([train.targets, held_out.targets])
         all_say = named.related(train.documents.followed_by(held_out.documents), targets)
         whole = replace(whole or best.memory, related=all_say, weights=best.memory.weights)
     return Remembered(best, whole, {NEAR: by_near, RELATED: by_related})
+
+
+def _ways_back_judged(held_out: Split, itself: CSR, train: Split, labels: Texts) -> Split:
+    """The held-out documents without a filter on the ways back of training pairs, if some of these are true.
+
+    Such a filter has those that are not true alone. By it, whoever says them all would be right each time.
+    """
+    back = reciprocal_pairs(itself, identity_pairs(train.documents, labels), train.targets)
+    if held_out.filtered is None or apart(back, held_out.targets).nnz == back.nnz:
+        return held_out
+    return replace(held_out, filtered=apart(held_out.filtered, back))
 
 
 def _one_more(
