@@ -27,7 +27,7 @@ from longtail.model.base import Model
 from longtail.model.remembering import remember
 from longtail.search.exact import Exact
 from longtail.search.keys import keys_of
-from longtail.search.memory import SHORTLIST
+from longtail.search.remembering import SHORTLIST
 from longtail.topk import FloatArray
 from longtail.train.progress import settings_of
 

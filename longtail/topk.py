@@ -64,6 +64,10 @@ class TopK:
         """Labels a query, K."""
         return int(self.ids.shape[1])
 
+    def take(self, rows: IntArray) -> TopK:
+        """Those of some queries, in their order."""
+        return TopK(self.ids[rows], self.scores[rows])
+
     def first(self, k: int) -> TopK:
         """The k best of each row."""
         return TopK(self.ids[:, :k], self.scores[:, :k])

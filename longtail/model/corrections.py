@@ -16,7 +16,8 @@ from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.model.catalogue import Correction
 from longtail.search.keys import Keys, keys_of
-from longtail.search.memory import Memory, Part
+from longtail.search.memory import Memory
+from longtail.search.remembering import Part
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from longtail.errors import BadInput
 from longtail.model.base import Model
 from longtail.modules.encoders.base import embed
 from longtail.search.keys import keys_of
-from longtail.search.memory import Near
+from longtail.search.remembering import Near
 from longtail.text.tokens import token_table
 from longtail.topk import FloatArray, IntArray, TopK
 

@@ -18,9 +18,10 @@ from longtail.files import remove_folder
 from longtail.model.base import Model
 from longtail.model.scorers import Scorer, fused, remembered
 from longtail.search.keys import Keys, keys_of
-from longtail.search.memory import Memory, Part, Remembering
+from longtail.search.memory import Memory
 from longtail.search.narrow import Narrowing
 from longtail.search.related import Related
+from longtail.search.remembering import Part, Remembering
 from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without

@@ -15,11 +15,11 @@ from longtail.model.reranking import Reranking
 from longtail.search.base import Index
 from longtail.search.exact import Exact
 from longtail.search.fusion import Fusion
-from longtail.search.memory import SHORTLIST, Remembering
 from longtail.search.narrow import Narrowed, Narrowing
 from longtail.search.product import Product
+from longtail.search.remembering import SHORTLIST, Remembering
 from longtail.search.tree import Tree, TreeSearch
-from longtail.topk import FloatArray, IntArray, TopK, rank
+from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
 
 Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
@@ -90,6 +90,9 @@ class Scorer:
         queries = self.queries(vectors)
         if self.memory is None:
             return self.index.search(queries, k, exclude=exclude)
+        said = self.memory.says_of(vectors)
+        if not said.all():
+            return self._found_apart(vectors, k, said, exclude)
         top = self.index.search(queries, max(k, SHORTLIST), exclude=exclude)
 
         def inner(texts: IntArray, labels: IntArray) -> FloatArray:
@@ -97,6 +100,14 @@ class Scorer:
             return products
 
         return self.memory.rescored(vectors, top, inner, k, exclude)
+
+    def _found_apart(self, vectors: Encoded, k: int, said: BoolArray, exclude: CSR | None) -> TopK:
+        """What is found where the memory says something of some of the texts alone."""
+        tops, order = [], []
+        for one, rows in ((replace(self, memory=None), np.flatnonzero(~said)), (self, np.flatnonzero(said))):
+            tops.append(one.found(vectors[rows], k, None if exclude is None else CSR(exclude[rows])))
+            order.append(rows)
+        return TopK.stacked(tops).take(np.argsort(np.concatenate(order)))
 
 
 class LazyExact:

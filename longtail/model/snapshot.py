@@ -27,7 +27,8 @@ from longtail.model.segments import Excluded, Segment
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.fusion import Fusion
-from longtail.search.memory import Memory, Part
+from longtail.search.memory import Memory
+from longtail.search.remembering import Part
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RATIO = 16  # a segment is at least this many times as large as the next

@@ -63,15 +63,20 @@ class Related:
         """What is known of so many other labels: nothing."""
         return Related(self.marks[:0], csr(self.marks[:0], self.marks[:0], (0, labels)))
 
-    def votes(self, keys: FloatArray) -> CSR:
-        """(n, L) the shares of the texts that (n, W) unit rows are; nothing in the row of a text that is none."""
+    def places(self, keys: FloatArray) -> tuple[IntArray, IntArray]:
+        """Which of (n, W) unit rows are texts that are known here, (m,), and where each of these stands, (m,)."""
         marks = marks_of(keys)
         places = np.searchsorted(self.marks, marks)
         known = np.flatnonzero(places < len(self.marks))
         known = known[self.marks[places[known]] == marks[known]]
-        texts, found = np.zeros(len(keys) + 1, np.int64), self.shares[places[known]]
-        texts[known + 1] = np.diff(found.indptr)
-        return CSR((found.data, found.indices, np.cumsum(texts)), shape=(len(keys), self.shares.shape[1]))
+        return known, places[known]
+
+    def votes(self, keys: FloatArray) -> CSR:
+        """(n, L) the shares of the texts that (n, W) unit rows are; nothing in the row of a text that is none."""
+        known, places = self.places(keys)
+        ends, found = np.zeros(len(keys) + 1, np.int64), self.shares[places]
+        ends[known + 1] = np.diff(found.indptr)
+        return CSR((found.data, found.indices, np.cumsum(ends)), shape=(len(keys), self.shares.shape[1]))
 
     def arrays(self) -> dict[str, AnyArray]:
         """What a file keeps, by name."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from longtail import Dataset, load, recipes
+from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Texts
 from longtail.metrics.ranking import metrics_of
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.stages.make_ensemble import ensemble
@@ -72,6 +75,21 @@ def test_one_way_says_nothing_and_is_dropped(tmp_path):
     model = recipes.unidec(data, out=tmp_path / "run", **SMALL)
     assert model.kinds[-1] == "fused"
     assert not settings_of(tmp_path / "run")["related-labels"]["kept"]
+
+
+def test_texts_that_are_no_label_are_ranked_as_without(trained):
+    data, _, model = trained
+    titles = [*data.test.documents.fields["title"]][:6]
+    texts = [titles[0], "word1 word2", titles[1], titles[2], "nothing", "word3 word4 word5"]
+    vectors, scorer = model.encode(Texts.of(texts)), model.scorer("memory")
+    assert scorer.memory.says_of(vectors).tolist() == [True, False, True, True, False, False]
+    exclude = csr_of_lists([[0], [1], [2], [3], [4], [5]], PAGES)
+    together = scorer.search(vectors, 5, exclude=exclude)
+    silent = replace(scorer, memory=None).search(vectors, 5, exclude=exclude)
+    for i in range(len(texts)):
+        alone = scorer.search(vectors[[i]], 5, exclude=exclude[[i]])
+        np.testing.assert_array_equal(together.ids[[i]], alone.ids)
+        assert np.array_equal(together.ids[[i]], silent.ids[[i]]) == (i in (1, 4, 5))
 
 
 def test_it_is_saved_and_a_resumed_run_has_the_same(trained):

@@ -8,11 +8,12 @@ import torch
 
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.errors import BadInput
-from longtail.search import memory as module
+from longtail.search import remembering as module
 from longtail.search.exact import Exact
 from longtail.search.fusion import Candidates
 from longtail.search.keys import Keys, keys_of
-from longtail.search.memory import Memory, Part, Remembering
+from longtail.search.memory import Memory
+from longtail.search.remembering import Part, Remembering
 from longtail.search.weighing import learn_one_more
 from longtail.topk import FloatArray, IntArray
 

@@ -10,8 +10,9 @@ from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.model.remembering import Named
 from longtail.search.keys import Keys
-from longtail.search.memory import Memory, Part, Remembering
+from longtail.search.memory import Memory
 from longtail.search.related import Related
+from longtail.search.remembering import Part, Remembering
 from longtail.topk import FloatArray
 
 CPU = torch.device("cpu")
