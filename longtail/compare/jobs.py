@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,12 +53,21 @@ class Job:
     folder: Path
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """Those of its method, with its seed for ``{seed}`` in a text: so one may name a run of the same seed."""
+        seed = str(self.seed)
+        return {
+            name: value.replace("{seed}", seed) if isinstance(value, str) else value
+            for name, value in self.method.arguments.items()
+        }
+
+    @property
     def command(self) -> list[str]:
         """The arguments of ``longtail`` that train it; of a peer, those that compare it alone, up to its seed."""
         if self.method.peer:
             seeds = ["--seeds", str(self.seed + 1)]
             return ["compare", str(self.data), self.method.text, "--out", str(self.folder.parents[2]), *seeds]
-        return train_command(self.method.recipe, self.method.arguments, self.seed, self.data, self.folder)
+        return train_command(self.method.recipe, self.arguments, self.seed, self.data, self.folder)
 
     def trained(self) -> bool:
         """Whether its model is there, and the process that made it has come to its end."""
@@ -104,7 +114,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         LongtailError: it failed.
     """
     test = must_have_test(dataset)
-    peer = PEERS[job.method.recipe](**job.method.arguments, **({"seed": job.seed} if job.method.random else {}))
+    peer = PEERS[job.method.recipe](**job.arguments, **({"seed": job.seed} if job.method.random else {}))
     for part in ("given", "model"):
         shutil.rmtree(job.folder / part, ignore_errors=True)
     before, after = prepare(job.folder / "given", peer, dataset)
@@ -143,7 +153,7 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
         return
     settings = settings_of(job.folder)
     seed = {"seed": job.seed} if job.method.random else {}
-    wanted = {"recipe": job.method.recipe, **seed, **job.method.arguments}
+    wanted = {"recipe": job.method.recipe, **seed, **job.arguments}
     defaults = defaults_of(RECIPES.get(job.method.recipe) or PEERS[job.method.recipe])
     found = {**defaults, "recipe": settings["recipe"], **settings["arguments"]}  # older runs may lack an argument
     for name, value in wanted.items():

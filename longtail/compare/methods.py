@@ -27,7 +27,7 @@ class Method:
     Attributes:
         label: its name in tables and files.
         recipe: a name of `longtail.recipes.RECIPES`, or of a peer (`longtail.compare.peers.PEERS`).
-        arguments: of the recipe or peer; the others have their defaults.
+        arguments: of the recipe or peer; the others have their defaults. ``{seed}`` in a text is the seed of a run.
 
     Raises:
         BadInput: there is no such recipe or peer, or it takes no such argument.

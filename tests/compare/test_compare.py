@@ -17,7 +17,7 @@ import pytest
 from broken import flipped
 
 from longtail.compare.comparison import _job, compare
-from longtail.compare.jobs import Job, outcome
+from longtail.compare.jobs import Job, must_agree, outcome
 from longtail.compare.methods import Method
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
@@ -307,6 +307,20 @@ def test_an_argument_that_a_recipe_has_by_now_was_its_default(compared, folder, 
     assert again["rows"]["text"]["kinds"] == results["rows"]["text"]["kinds"]
     with pytest.raises(BadInput, match=rf"made with width {default}, asked for now is 16; give the row another label"):
         compare(folder, TWO, out, seeds=2)
+
+
+def test_a_row_may_name_a_run_of_its_own_seed(tmp_path):
+    method = Method.parse("taught=astec:augment=lever:run=out/runs/ngame/seed-{seed},width=8")
+    jobs = [_job(method, seed, tmp_path, tmp_path) for seed in range(2)]
+    for seed, job in enumerate(jobs):
+        asked = {"augment": f"lever:run=out/runs/ngame/seed-{seed}", "width": 8}
+        assert job.arguments == asked
+        assert asked["augment"] in job.command
+        write_json(job.folder / "run.json", {"recipe": "astec", "arguments": asked | {"seed": seed}, "hashes": {}})
+        must_agree(job, {})  # asked for again
+    shutil.copytree(jobs[0].folder, jobs[1].folder, dirs_exist_ok=True)
+    with pytest.raises(BadInput, match="made with seed 0, asked for now is 1"):
+        must_agree(jobs[1], {})
 
 
 def test_a_run_that_died_before_it_had_tidied_up_is_not_taken_for_trained(tmp_path):
