@@ -12,17 +12,21 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.distributed import Store
 
 from longtail.errors import LongtailError
 
 Result = TypeVar("Result")
 _PATIENCE = timedelta(days=2)  # for a rank that works alone, as where it plans or saves; one that ends is known at once
+_ANSWER = timedelta(seconds=1)  # of the first process, to who has asked it
 
 
 class RankLost(LongtailError):
@@ -152,8 +156,37 @@ def ranks() -> Ranks:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         backend = "cpu:gloo,cuda:nccl"
+    store, rank, _ = next(torch.distributed.rendezvous("env://", timeout=_PATIENCE))
+    store.set_timeout(_PATIENCE)
+    own = fresh_part(store, rank, world)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.distributed.init_process_group(backend, timeout=_PATIENCE)
+        torch.distributed.init_process_group(backend, store=own, rank=rank, world_size=world, timeout=_PATIENCE)
     atexit.register(torch.distributed.destroy_process_group)
-    return Ranks(torch.distributed.get_rank(), world)
+    return Ranks(rank, world)
+
+
+def fresh_part(store: Store, rank: int, world: int) -> Store:
+    """A part of a store that is these processes' own, also where others have met in the store before them.
+
+    The agents of ``torchrun`` keep a store for all restarts (torch 2.13), with the addresses of processes that have
+    ended. So the first process names the part; it gives each other one, which may have read an old name, a word that
+    nobody had before.
+
+    Args:
+        store: of all of them.
+        rank: of this process.
+        world: how many there are.
+    """
+    word = token_hex(8)
+    if rank == 0:
+        store.set("part", word)
+        for other in range(1, world):
+            store.set(f"{word} {store.get(f'{word} {other}').decode()}", "")
+        return torch.distributed.PrefixStore(word, store)
+    while True:
+        part = store.get("part").decode()
+        store.set(f"{part} {rank}", word)
+        with suppress(torch.distributed.DistStoreError):  # nobody answers: it is an old one
+            store.wait([f"{part} {word}"], _ANSWER)
+            return torch.distributed.PrefixStore(part, store)

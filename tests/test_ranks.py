@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import types
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
 from longtail.errors import BadInput
-from longtail.ranks import RankLost, Ranks
+from longtail.ranks import RankLost, Ranks, fresh_part
 from longtail.recipes import RECIPES
 from longtail.stages.recipe import cut
 from longtail.testing.planted import planted
@@ -32,6 +33,20 @@ def test_a_process_that_is_gone_is_said_in_one_line(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(torch.distributed, "all_to_all_single", gone)
     with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank has ended.*longtail resume.*last checkpoint$"):
         Ranks(1, 2).wait()
+
+
+def test_processes_that_start_anew_do_not_meet_those_before_them() -> None:
+    """Whoever comes first, and whatever others have left in the store."""
+    store, found = torch.distributed.HashStore(), []
+    with ThreadPoolExecutor(3) as threads:
+        for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2)):
+            starting = [threads.submit(fresh_part, store, rank, 3) for rank in order]
+            parts = [one.result(timeout=30) for one in starting]
+            assert all(not part.check(["address"]) for part in parts)
+            parts[0].set("address", str(order))
+            assert [part.get("address").decode() for part in parts] == [str(order)] * 3
+            found += parts
+    assert found[0].get("address").decode() == "(0, 1, 2)"
 
 
 @pytest.mark.parametrize(("shards", "chosen"), [(3, {}), (0, {"shards": 3})])
