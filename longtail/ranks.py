@@ -112,6 +112,13 @@ class Ranks:
         """A value of JSON of each process."""
         return [of_bytes(said) for said in self.exchange([as_bytes(value)] * self.world)]
 
+    def restarted(self) -> bool:
+        """Whether ``torchrun`` has started the processes anew, since one of them had ended: its `--max-restarts`.
+
+        Its agents count by themselves, one a machine: those of a machine whose processes were well may say 0.
+        """
+        return any(self.every(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))))
+
     def in_turn(self, work: Callable[[], Result]) -> Result:
         """Work that the first process does before the others do, who find what it has written."""
         if not self.first:

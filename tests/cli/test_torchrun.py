@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,9 +20,10 @@ from longtail.train.log import LOG, read_log
 OPTIONS = ("--epochs", 4, "--batch", 64, "--width", 32, "--warmup", 10, "--no-refit", "--device", "cpu")
 
 
-def start_ranks(count, *arguments):
+def start_ranks(count, *arguments, restarts=0):
     """Start ``torchrun -m longtail``, in a process group of its own."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", count]
+    command += ["--max-restarts", restarts]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "100", "LONGTAIL_CACHE": ""}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     command = map(str, (*command, "-m", "longtail", *arguments))
@@ -62,10 +64,43 @@ def test_two_processes_say_once_what_one_says_and_one_goes_on_with_it(planted_fo
     assert arrays(run) == arrays(tmp_path / "alone")
 
 
+def test_what_torchrun_begins_again_goes_on_with_its_run(planted_folder, longtail, tmp_path):
+    """The same command, which refuses a folder that holds a run where torchrun has not restarted it."""
+    run, again = tmp_path / "run", {"environment": {"TORCHELASTIC_RESTART_COUNT": "1"}}
+    command = ("train", "dpr", planted_folder, "--out", run, *OPTIONS[:6], "--device", "cpu")
+    status, _, errors = longtail(*command, **again)
+    assert status == 0, errors
+    trained, log = arrays(run), read_log(run / LOG)
+    shutil.rmtree(run / "model")
+    status, _, errors = longtail(*command)
+    assert (status, "expected a new folder, found a run; longtail resume" in errors) == (1, True)
+    status, _, errors = longtail(*command, "--seed", 1, **again)
+    assert (status, "asked for now is {'seed': 1}" in errors) == (1, True)
+    status, _, errors = longtail(*command, **again)
+    assert status == 0, errors
+    assert arrays(run) == trained
+    assert [line for line in read_log(run / LOG) if "terms" in line] == [line for line in log if "terms" in line]
+
+
 def children(process):
     """The processes of a torchrun."""
     listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     return [int(child) for child in listed.read_text().split()] if listed.exists() else []
+
+
+@pytest.mark.slow
+def test_torchrun_restarts_the_processes_and_they_go_on(planted_folder, longtail, tmp_path):
+    options, run = ("--epochs", 60, *OPTIONS[2:]), tmp_path / "run"
+    command = ("train", "unidec", planted_folder, "--out", run, "--checkpoint-every", 0.05)
+    process = start_ranks(2, *command, *options, restarts=1)
+    kill_one(process, run, random.Random(0))
+    _, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors[-6000:]
+    assert errors.count("exitcode: -9") == 1
+    assert sum("plan" in line for line in read_log(run / LOG)) == 1, "it was not begun anew"
+    status, _, errors = longtail(*command[:3], "--out", tmp_path / "whole", *options, "--shards", 2)
+    assert status == 0, errors
+    assert arrays(run) == arrays(tmp_path / "whole")
 
 
 @pytest.mark.slow
@@ -84,7 +119,7 @@ def test_processes_are_killed_fifty_times_and_any_number_goes_on(planted_folder,
         else:
             arguments = ("train", "unidec", planted_folder, "--out", run, "--checkpoint-every", 0.05, "--shards", 4)
             process = start_ranks(count, *arguments, *options)
-        counted += kill_one(process, run, moments)
+        counted += kill_one(process, run, moments) and ends(process)
     assert counted == deaths
     status, _, errors = longtail("resume", run)
     assert status == 0, errors
@@ -92,7 +127,7 @@ def test_processes_are_killed_fifty_times_and_any_number_goes_on(planted_folder,
 
 
 def kill_one(process, run, moments):
-    """Kill a process in the middle of its work; whether it was."""
+    """Kill a process in the middle of its work; whether there was one."""
     checkpoint = run / "stages" / "joint.checkpoint.safetensors"
     before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
     deadline = time.monotonic() + 60
@@ -107,10 +142,15 @@ def kill_one(process, run, moments):
         return False
     with suppress(ProcessLookupError):
         os.kill(moments.choice(some), signal.SIGKILL)
+    return True
+
+
+def ends(process):
+    """Whether the others end because one was killed, and soon."""
     since = time.monotonic()
     _, errors = process.communicate(timeout=60)
     assert time.monotonic() - since < 30, "the others end soon"
     if process.returncode == 0:
         return False
-    assert "SIGKILL" in errors or "-9" in errors, errors[-2000:]
+    assert "SIGKILL" in errors or "-9" in errors, errors[-6000:]
     return True
