@@ -35,18 +35,25 @@ class RankLost(LongtailError):
     Args:
         rank: who says so.
         world: how many there were.
+        lost: those that have ended, if they are known.
     """
 
-    def __init__(self, rank: int, world: int) -> None:
+    def __init__(self, rank: int, world: int, lost: Sequence[int] = ()) -> None:
+        who = ", ".join(f"rank {one}" for one in lost) or "another rank"
         super().__init__(
-            f"rank {rank} of {world}: another rank has ended, or cannot be reached; its own line says why; longtail "
-            "resume, under torchrun with any number of processes that divides the shards, goes on from the last "
-            "checkpoint"
+            f"rank {rank} of {world}: {who} ended, or cannot be reached; its own line, or that of torchrun, says why; "
+            "longtail resume, under torchrun with any number of processes that divides the shards, goes on from the "
+            "last checkpoint"
         )
 
 
 class Ranks:
     """This process among those that train a run; one alone is a world of 1.
+
+    Args:
+        rank: of this process.
+        world: how many there are.
+        store: that all of them read.
 
     Attributes:
         rank: of this process, in [0, world).
@@ -54,8 +61,8 @@ class Ranks:
         sent: bytes that this process has sent to others.
     """
 
-    def __init__(self, rank: int = 0, world: int = 1) -> None:
-        self.rank, self.world, self.sent = rank, world, 0
+    def __init__(self, rank: int = 0, world: int = 1, store: Store | None = None) -> None:
+        self.rank, self.world, self.sent, self._store = rank, world, 0, store
 
     @property
     def first(self) -> bool:
@@ -98,8 +105,16 @@ class Ranks:
             if came.is_cuda:
                 torch.cuda.current_stream().synchronize()
         except (RuntimeError, ValueError) as error:
-            raise RankLost(self.rank, self.world) from error
+            raise RankLost(self.rank, self.world, self._lost()) from error
         return came
+
+    def _lost(self) -> list[int]:
+        """The processes whose connections are closed; those that were first, since who finds one so ends as well."""
+        lost = [rank for rank in range(self.world) if rank != self.rank and _is_closed(rank)]
+        if lost and self._store is not None:
+            with suppress(RuntimeError):  # it has ended with who had it
+                lost = json.loads(self._store.compare_set("lost", "", json.dumps(lost)))
+        return lost
 
     def told(self, value: Any) -> Any:
         """A value of JSON that the first process has, in all of them."""
@@ -131,6 +146,15 @@ class Ranks:
     def wait(self) -> None:
         """Go on when all processes have come here."""
         self.told(None)
+
+
+def _is_closed(rank: int) -> bool:
+    """Whether the connection to a process is known to be closed: nothing can be sent on it then."""
+    try:
+        torch.distributed.isend(torch.zeros(1), rank)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _bytes_of(tensor: Tensor) -> Tensor:
@@ -170,7 +194,7 @@ def ranks() -> Ranks:
         warnings.simplefilter("ignore")
         torch.distributed.init_process_group(backend, store=own, rank=rank, world_size=world, timeout=_PATIENCE)
     atexit.register(torch.distributed.destroy_process_group)
-    return Ranks(rank, world)
+    return Ranks(rank, world, own)
 
 
 def fresh_part(store: Store, rank: int, world: int) -> Store:

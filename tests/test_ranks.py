@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import types
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,8 +34,50 @@ def test_a_process_that_is_gone_is_said_in_one_line(monkeypatch: pytest.MonkeyPa
         raise RuntimeError("Connection closed by peer")
 
     monkeypatch.setattr(torch.distributed, "all_to_all_single", gone)
-    with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank has ended.*longtail resume.*last checkpoint$"):
+    monkeypatch.setattr(torch.distributed, "isend", lambda *_: None)
+    with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank ended.*longtail resume.*last checkpoint$"):
         Ranks(1, 2).wait()
+
+
+MEMBERS = """
+import os, signal, sys, time
+from longtail.ranks import RankLost, ranks
+
+def member(rank, dying, pause):
+    os.environ["RANK"] = str(rank)
+    these = ranks()
+    these.wait()
+    if rank == dying:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(rank * pause)
+    try:
+        these.wait()
+    except RankLost as lost:
+        print(lost, flush=True)
+    os._exit(0)
+
+for dying, pause, port, kept in ((1, 0.5, sys.argv[1], "True"), (0, 0, sys.argv[2], "False")):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "3"}
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = kept
+    for rank in range(3):
+        if os.fork() == 0:
+            member(rank, dying, pause)
+    for rank in range(3):
+        os.wait()
+"""
+
+
+def test_the_others_name_the_process_that_was_killed() -> None:
+    """Also one that comes when the others have ended for it; and where the store has ended with it."""
+    kept = torch.distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-c", MEMBERS, str(kept.port), str(port)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    said = [line.partition(" ended,")[0] for line in done.stdout.splitlines()]
+    assert said[:2] == ["rank 0 of 3: rank 1", "rank 2 of 3: rank 1"]
+    assert len(said) == 4
+    assert {"rank 1 of 3: rank 0", "rank 2 of 3: rank 0"} & {*said[2:]}, "the first of them"
 
 
 def test_processes_that_start_anew_do_not_meet_those_before_them() -> None:
