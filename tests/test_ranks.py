@@ -5,18 +5,23 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
 
 from longtail.errors import BadInput
+from longtail.memory import peak_bytes
 from longtail.ranks import RankLost, Ranks, fresh_part
 from longtail.recipes import RECIPES
 from longtail.stages.recipe import cut
 from longtail.testing.planted import planted
+from longtail.train.log import Log, read_log
 from longtail.train.run import Run
+from longtail.train.spread import note_ranks
 
 
 def test_one_process_sends_nothing() -> None:
@@ -41,6 +46,7 @@ def test_a_process_that_is_gone_is_said_in_one_line(monkeypatch: pytest.MonkeyPa
 
 MEMBERS = """
 import os, signal, sys, time
+from longtail.memory import peak_bytes
 from longtail.ranks import RankLost, ranks
 
 def member(rank, dying, pause):
@@ -92,6 +98,20 @@ def test_processes_that_start_anew_do_not_meet_those_before_them() -> None:
             assert [part.get("address").decode() for part in parts] == [str(order)] * 3
             found += parts
     assert found[0].get("address").decode() == "(0, 1, 2)"
+
+
+def test_the_log_has_what_each_process_has_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    other = {"processor_seconds": 2.5, "peak_memory": 10**9, "sent": 7}
+    monkeypatch.setattr(Ranks, "every", lambda _, own: [own, other])
+    before = time.process_time()
+    note_ranks(Log(tmp_path / "log"), Ranks())
+    note_ranks(Log(tmp_path / "log"), Ranks(0, 2))
+    (line,) = read_log(tmp_path / "log")
+    own, theirs = line["ranks"]
+    assert theirs == other
+    assert before <= own["processor_seconds"] + 0.001 <= time.process_time() + 0.002
+    assert own["peak_memory"] == pytest.approx(peak_bytes(), rel=0.1)
+    assert own["sent"] == 0
 
 
 @pytest.mark.parametrize(("shards", "chosen"), [(3, {}), (0, {"shards": 3})])

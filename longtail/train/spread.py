@@ -6,6 +6,7 @@ certain, as of sums over many rows on machines that differ, one does it, and tel
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,7 @@ def by_first(ranks: Ranks, make: Callable[[], IntArray]) -> IntArray:
 
 
 def note_ranks(log: Log, ranks: Ranks) -> None:
-    """Note what each process has held at most, and sent, at the end of a stage that several have trained."""
+    """Note what each process has worked, held at most, and sent, up to the end of a stage that several have trained."""
     if ranks.world > 1:
-        log.note(ranks=ranks.every({"peak_memory": peak_bytes(), "sent": ranks.sent}))
+        taken = {"processor_seconds": round(time.process_time(), 3), "peak_memory": peak_bytes(), "sent": ranks.sent}
+        log.note(ranks=ranks.every(taken))

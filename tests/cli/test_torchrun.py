@@ -54,7 +54,7 @@ def test_two_processes_say_once_what_one_says_and_one_goes_on_with_it(planted_fo
         assert out.count(said) == 1, said
     notes = [line["ranks"] for line in read_log(run / LOG) if "ranks" in line]
     assert [len(note) for note in notes] == [2]
-    assert all(one["peak_memory"] > 0 and one["sent"] > 0 for one in notes[0])
+    assert all(one["processor_seconds"] > 0 and one["peak_memory"] > 0 and one["sent"] > 0 for one in notes[0])
     status, out, _ = longtail("resume", run)
     assert status == 0
     assert "it ranks by its" in out
