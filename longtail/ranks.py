@@ -16,13 +16,16 @@ from contextlib import suppress
 from datetime import timedelta
 from functools import cache
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
-from torch.distributed import Store
 
+from longtail.ending import acts
 from longtail.errors import LongtailError
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # which some builds of PyTorch lack
 
 Result = TypeVar("Result")
 _PATIENCE = timedelta(days=2)  # for a rank that works alone, as where it plans or saves; one that ends is known at once
@@ -39,11 +42,10 @@ class RankLost(LongtailError):
     """
 
     def __init__(self, rank: int, world: int, lost: Sequence[int] = ()) -> None:
-        who = ", ".join(f"rank {one}" for one in lost) or "another rank"
         super().__init__(
-            f"rank {rank} of {world}: {who} ended, or cannot be reached; its own line, or that of torchrun, says why; "
-            "longtail resume, under torchrun with any number of processes that divides the shards, goes on from the "
-            "last checkpoint"
+            f"rank {rank} of {world}: {_ended(lost) or 'another rank has ended'}, or cannot be reached; its own line, "
+            "or that of torchrun, says why; longtail resume, under torchrun with any number of processes that divides "
+            "the shards, goes on from the last checkpoint"
         )
 
 
@@ -105,16 +107,24 @@ class Ranks:
             if came.is_cuda:
                 torch.cuda.current_stream().synchronize()
         except (RuntimeError, ValueError) as error:
-            raise RankLost(self.rank, self.world, self._lost()) from error
+            closed = self._closed()
+            raise RankLost(self.rank, self.world, self._first(closed) or closed) from error
         return came
 
-    def _lost(self) -> list[int]:
-        """The processes whose connections are closed; those that were first, since who finds one so ends as well."""
-        lost = [rank for rank in range(self.world) if rank != self.rank and _is_closed(rank)]
-        if lost and self._store is not None:
-            with suppress(RuntimeError):  # it has ended with who had it
-                lost = json.loads(self._store.compare_set("lost", "", json.dumps(lost)))
-        return lost
+    def lost(self) -> str | None:
+        """Who has ended, for the line of this one, which a signal ends; nothing where all are told to end at once."""
+        return _ended(self._first(self._closed())) or None
+
+    def _closed(self) -> list[int]:
+        """The processes whose connections to this one are known to be closed."""
+        return [rank for rank in range(self.world) if rank != self.rank and _is_closed(rank)]
+
+    def _first(self, closed: list[int]) -> list[int]:
+        """What the first process found that looked: it ends as well, and those that look later find it closed, too."""
+        if self._store is not None:
+            with suppress(RuntimeError):  # the store has ended with who had it
+                closed = json.loads(self._store.compare_set("closed", "", json.dumps(closed)))
+        return closed
 
     def told(self, value: Any) -> Any:
         """A value of JSON that the first process has, in all of them."""
@@ -146,6 +156,10 @@ class Ranks:
     def wait(self) -> None:
         """Go on when all processes have come here."""
         self.told(None)
+
+
+def _ended(lost: Sequence[int]) -> str:
+    return f"{' and '.join(f'rank {rank}' for rank in lost)} ended" if lost else ""
 
 
 def _is_closed(rank: int) -> bool:
@@ -194,7 +208,9 @@ def ranks() -> Ranks:
         warnings.simplefilter("ignore")
         torch.distributed.init_process_group(backend, store=own, rank=rank, world_size=world, timeout=_PATIENCE)
     atexit.register(torch.distributed.destroy_process_group)
-    return Ranks(rank, world, own)
+    these = Ranks(rank, world, own)
+    acts.append(these.lost)
+    return these
 
 
 def fresh_part(store: Store, rank: int, world: int) -> Store:

@@ -40,8 +40,27 @@ def test_a_process_that_is_gone_is_said_in_one_line(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(torch.distributed, "all_to_all_single", gone)
     monkeypatch.setattr(torch.distributed, "isend", lambda *_: None)
-    with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank ended.*longtail resume.*last checkpoint$"):
+    with pytest.raises(RankLost, match=r"^rank 1 of 2: another rank has ended.*longtail resume.*last checkpoint$"):
         Ranks(1, 2).wait()
+
+
+def test_who_is_told_to_end_names_who_was_gone_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nobody, where all are told to end: by then, who is told first has found that all are there."""
+    closed: set[int] = set()
+
+    def send(_: object, rank: int) -> None:
+        if rank in closed:
+            raise RuntimeError("Connection closed by peer")
+
+    monkeypatch.setattr(torch.distributed, "isend", send)
+    stopped = [Ranks(rank, 3, store) for store in [torch.distributed.HashStore()] for rank in range(3)]
+    assert stopped[0].lost() is None
+    closed = {0}
+    assert [stopped[1].lost(), stopped[2].lost()] == [None, None]
+    left = [Ranks(rank, 3, store) for store in [torch.distributed.HashStore()] for rank in range(3)]
+    assert left[1].lost() == "rank 0 ended"
+    closed = {0, 1}
+    assert left[2].lost() == "rank 0 ended"
 
 
 MEMBERS = """

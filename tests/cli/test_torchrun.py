@@ -98,7 +98,7 @@ def test_torchrun_restarts_the_processes_and_they_go_on(planted_folder, longtail
     _, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors[-6000:]
     assert errors.count("exitcode: -9") == 1
-    assert re.search(f"longtail: (rank {1 - lost} of 2: rank {lost} ended|stopped)", errors), errors[-6000:]
+    assert re.search(f"longtail: .*rank {lost} ended", errors), errors[-6000:]
     assert sum("plan" in line for line in read_log(run / LOG)) == 1, "it was not begun anew"
     status, _, errors = longtail(*command[:3], "--out", tmp_path / "whole", *options, "--shards", 2)
     assert status == 0, errors
@@ -124,9 +124,9 @@ def test_a_run_is_killed_fifty_times_and_always_goes_on_with_another_number(plan
         if len(said) == deaths:
             break
     assert len(said) == deaths
-    named = [f" of {count}: rank {lost} ended" in errors for count, lost, errors in said if count > 1]
+    named = [f"rank {lost} ended" in errors for count, lost, errors in said if count > 1]
     print(f"{sum(named)} of {len(named)} killed processes were named by those that were left")
-    assert sum(named) > len(named) / 2, "whom torchrun ends before it has noticed says only that it stopped"
+    assert sum(named) >= 0.9 * len(named)
     status, _, errors = longtail("resume", run)
     assert status == 0, errors
     assert arrays(run) == arrays(tmp_path / "whole")
