@@ -22,7 +22,7 @@ import torch
 
 import longtail
 from longtail import Dataset
-from longtail.search.cells import near, pays
+from longtail.search.cells import Near, pays
 from longtail.search.exact import Exact
 from longtail.topk import FloatArray
 
@@ -78,7 +78,7 @@ def main() -> None:
     if not pays(len(asked), len(table), device):
         return
     generator = np.random.default_rng(0)
-    (found, looked), cells = timed(lambda: near(table, asked, given.k, device=device, generator=generator))
+    (found, looked), cells = timed(lambda: Near(table, device=device, generator=generator).search(asked, given.k))
     assert looked is not None
     recall = (found.ids[:, :, None] == truth.ids[:, None, :]).any(1).mean()
     print(f"cells: {cells[0]:.1f} s, {cells[1]:.1f} s of processor time, {cells[1] / exact[1]:.2f} of it, ", end="")

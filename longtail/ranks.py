@@ -12,17 +12,24 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
-from typing import Any, TypeVar
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
+from longtail.ending import acts
 from longtail.errors import LongtailError
+
+if TYPE_CHECKING:
+    from torch.distributed import Store  # which some builds of PyTorch lack
 
 Result = TypeVar("Result")
 _PATIENCE = timedelta(days=2)  # for a rank that works alone, as where it plans or saves; one that ends is known at once
+_ANSWER = timedelta(seconds=1)  # of the first process, to who has asked it
 
 
 class RankLost(LongtailError):
@@ -31,18 +38,24 @@ class RankLost(LongtailError):
     Args:
         rank: who says so.
         world: how many there were.
+        lost: those that have ended, if they are known.
     """
 
-    def __init__(self, rank: int, world: int) -> None:
+    def __init__(self, rank: int, world: int, lost: Sequence[int] = ()) -> None:
         super().__init__(
-            f"rank {rank} of {world}: another rank has ended, or cannot be reached; its own line says why; longtail "
-            "resume, under torchrun with any number of processes that divides the shards, goes on from the last "
-            "checkpoint"
+            f"rank {rank} of {world}: {_ended(lost) or 'another rank has ended'}, or cannot be reached; its own line, "
+            "or that of torchrun, says why; longtail resume, under torchrun with any number of processes that divides "
+            "the shards, goes on from the last checkpoint"
         )
 
 
 class Ranks:
     """This process among those that train a run; one alone is a world of 1.
+
+    Args:
+        rank: of this process.
+        world: how many there are.
+        store: that all of them read.
 
     Attributes:
         rank: of this process, in [0, world).
@@ -50,8 +63,8 @@ class Ranks:
         sent: bytes that this process has sent to others.
     """
 
-    def __init__(self, rank: int = 0, world: int = 1) -> None:
-        self.rank, self.world, self.sent = rank, world, 0
+    def __init__(self, rank: int = 0, world: int = 1, store: Store | None = None) -> None:
+        self.rank, self.world, self.sent, self._store = rank, world, 0, store
 
     @property
     def first(self) -> bool:
@@ -94,8 +107,24 @@ class Ranks:
             if came.is_cuda:
                 torch.cuda.current_stream().synchronize()
         except (RuntimeError, ValueError) as error:
-            raise RankLost(self.rank, self.world) from error
+            closed = self._closed()
+            raise RankLost(self.rank, self.world, self._first(closed) or closed) from error
         return came
+
+    def lost(self) -> str | None:
+        """Who has ended, for the line of this one, which a signal ends; nothing where all are told to end at once."""
+        return _ended(self._first(self._closed())) or None
+
+    def _closed(self) -> list[int]:
+        """The processes whose connections to this one are known to be closed."""
+        return [rank for rank in range(self.world) if rank != self.rank and _is_closed(rank)]
+
+    def _first(self, closed: list[int]) -> list[int]:
+        """What the first process found that looked: it ends as well, and those that look later find it closed, too."""
+        if self._store is not None:
+            with suppress(RuntimeError):  # the store has ended with who had it
+                closed = json.loads(self._store.compare_set("closed", "", json.dumps(closed)))
+        return closed
 
     def told(self, value: Any) -> Any:
         """A value of JSON that the first process has, in all of them."""
@@ -107,6 +136,13 @@ class Ranks:
     def every(self, value: Any) -> list[Any]:
         """A value of JSON of each process."""
         return [of_bytes(said) for said in self.exchange([as_bytes(value)] * self.world)]
+
+    def restarted(self) -> bool:
+        """Whether ``torchrun`` has started the processes anew, since one of them had ended: its `--max-restarts`.
+
+        Its agents count by themselves, one a machine: those of a machine whose processes were well may say 0.
+        """
+        return any(self.every(int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))))
 
     def in_turn(self, work: Callable[[], Result]) -> Result:
         """Work that the first process does before the others do, who find what it has written."""
@@ -120,6 +156,19 @@ class Ranks:
     def wait(self) -> None:
         """Go on when all processes have come here."""
         self.told(None)
+
+
+def _ended(lost: Sequence[int]) -> str:
+    return f"{' and '.join(f'rank {rank}' for rank in lost)} ended" if lost else ""
+
+
+def _is_closed(rank: int) -> bool:
+    """Whether the connection to a process is known to be closed: nothing can be sent on it then."""
+    try:
+        torch.distributed.isend(torch.zeros(1), rank)
+    except RuntimeError:
+        return True
+    return False
 
 
 def _bytes_of(tensor: Tensor) -> Tensor:
@@ -152,8 +201,39 @@ def ranks() -> Ranks:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
         backend = "cpu:gloo,cuda:nccl"
+    store, rank, _ = next(torch.distributed.rendezvous("env://", timeout=_PATIENCE))
+    store.set_timeout(_PATIENCE)
+    own = fresh_part(store, rank, world)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.distributed.init_process_group(backend, timeout=_PATIENCE)
+        torch.distributed.init_process_group(backend, store=own, rank=rank, world_size=world, timeout=_PATIENCE)
     atexit.register(torch.distributed.destroy_process_group)
-    return Ranks(torch.distributed.get_rank(), world)
+    these = Ranks(rank, world, own)
+    acts.append(these.lost)
+    return these
+
+
+def fresh_part(store: Store, rank: int, world: int) -> Store:
+    """A part of a store that is these processes' own, also where others have met in the store before them.
+
+    The agents of ``torchrun`` keep a store for all restarts (torch 2.13), with the addresses of processes that have
+    ended. So the first process names the part; it gives each other one, which may have read an old name, a word that
+    nobody had before.
+
+    Args:
+        store: of all of them.
+        rank: of this process.
+        world: how many there are.
+    """
+    word = token_hex(8)
+    if rank == 0:
+        store.set("part", word)
+        for other in range(1, world):
+            store.set(f"{word} {store.get(f'{word} {other}').decode()}", "")
+        return torch.distributed.PrefixStore(word, store)
+    while True:
+        part = store.get("part").decode()
+        store.set(f"{part} {rank}", word)
+        with suppress(torch.distributed.DistStoreError):  # nobody answers: it is an old one
+            store.wait([f"{part} {word}"], _ANSWER)
+            return torch.distributed.PrefixStore(part, store)

@@ -22,7 +22,7 @@ PAGES = {
 MADE = re.findall(r'"(reference/\w+\.md)":', (ROOT / "docs" / "stage.py").read_text(encoding="utf-8"))
 """Pages that there are in the site alone, whose build holds links to their headings."""
 OF_OTHERS = {"no-deps", "constraint", "help", "version", "logdir", "install-completion", "show-completion"}
-OF_OTHERS |= {"nproc-per-node", "max-restarts"}  # of torchrun
+OF_OTHERS |= {"nproc-per-node", "nnodes", "max-restarts"}  # of torchrun
 OURS = {"unlabelled"}  # transforms that no paper has
 
 

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,7 +40,12 @@ class Warm:
         )
 
     def run(
-        self, *arguments: Any, stdin: str | None = None, largest: int | None = None, folder: Path | None = None
+        self,
+        *arguments: Any,
+        stdin: str | None = None,
+        largest: int | None = None,
+        folder: Path | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> tuple[int, str, str]:
         """Run ``longtail`` to its end: exit status, output, errors.
 
@@ -49,11 +54,13 @@ class Warm:
             stdin: what it reads.
             largest: bytes that a file of it may have.
             folder: that it is given in.
+            environment: variables that it has besides.
         """
         assert self._process.stdin
         assert self._process.stdout
         (self._folder / "in").write_text(stdin or "")
         asked = {"arguments": list(map(str, arguments)), "largest": largest, "folder": folder and str(folder)}
+        asked["environment"] = dict(environment or {})
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         if not select.select([self._process.stdout], [], [], LIMIT)[0]:
@@ -116,8 +123,9 @@ def import_verbs() -> None:
         command_of(verb)
 
 
-def _do(arguments: Sequence[str], largest: int | None, folder: str | None) -> None:
+def _do(arguments: Sequence[str], largest: int | None, folder: str | None, environment: Mapping[str, str]) -> None:
     """What is asked of a child."""
+    os.environ.update(environment)
     if folder:
         os.chdir(folder)
     if largest:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from longtail.search.exact import finite
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 65_536
@@ -24,7 +25,7 @@ def balanced_clusters(
     are such clusters; the balanced cut is that of Parabel (Prabhu et al., 2018).
 
     Args:
-        vectors: (N, D) float32, rows of unit length; may be memory-mapped.
+        vectors: (N, D) float32, rows of unit length; may be memory-mapped. Half of them are copied at most.
         size: the most vectors of a cluster.
         generator: draws the first centres.
         device: where the products are computed.
@@ -52,9 +53,7 @@ def _halves(
     vectors: FloatArray, parts: IntArray, generator: np.random.Generator, device: torch.device, iterations: int
 ) -> IntArray:
     """Cut each of S parts (S, m) in two: (2 S, ceil(m / 2)), padded with -1."""
-    there = torch.from_numpy(parts >= 0).to(device)
-    x = torch.from_numpy(np.ascontiguousarray(vectors[np.maximum(parts, 0)])).to(device)  # (S, m, D)
-    x *= there[..., None]
+    there, x = torch.from_numpy(parts >= 0).to(device), _vectors_of(vectors, parts).to(device)
     sizes = there.sum(1)
     firsts = torch.from_numpy(generator.random((len(parts), 2))).to(device)
     first = (firsts[:, 0] * sizes).long()
@@ -68,6 +67,14 @@ def _halves(
         before = similarity
         centres = torch.stack([_mean(x, left), _mean(x, there & ~left)], 1)
     return _rows_of_halves(parts, left.cpu().numpy())
+
+
+def _vectors_of(vectors: FloatArray, parts: IntArray) -> Tensor:
+    """(S, m, D) the vectors of each part, zeros where it is padded; those of a part that has all are not copied."""
+    if parts.shape == (1, len(vectors)):
+        return finite("vectors", vectors, torch.device("cpu"))[None]
+    x = torch.from_numpy(vectors[np.maximum(parts, 0)])
+    return x.mul_(torch.from_numpy(parts >= 0)[..., None])
 
 
 def _assign(x: Tensor, centres: Tensor, there: Tensor, sizes: Tensor) -> tuple[Tensor, float]:

@@ -132,12 +132,12 @@ def _command(name: str) -> Callable[..., None]:
         tracked = trackers_named(track)
         if out is None and not dry_run:
             raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
-        if out is not None and (out / "run.json").exists():
+        log = Log(None if out is None or dry_run else out / LOG, Console())
+        run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
+        if not run.ranks.restarted() and out is not None and (out / "run.json").exists():
             raise BadInput(
                 out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
             )
-        log = Log(None if out is None or dry_run else out / LOG, Console())
-        run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
         kept = None if dry_run else out

@@ -241,4 +241,5 @@ def _refuse(message: str) -> None:
     Console(stderr=True).print(
         f"longtail: {printable(message)}", style="red", highlight=False, markup=False, soft_wrap=True
     )
+    nothing_is_left()
     sys.exit(1)

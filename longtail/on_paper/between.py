@@ -34,7 +34,7 @@ def joined(tables: float, s: Scale) -> Work:
 
 
 def mined(length: int, s: Scale) -> Work:
-    """The nearest labels of all documents, of which each process searches for a V-th, as `longtail.search.cells.near`.
+    """The nearest labels of all documents, of which each process searches for a V-th, as `longtail.search.cells.Near`.
 
     That makes so many inner products of 2 D operations; what is found goes to all others.
     """

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -244,7 +246,7 @@ def cells_of(labels: int) -> int:
 
 
 def products(queries: int, labels: int, device: torch.device) -> float:
-    """How many inner products a search by `near` makes, those that put labels into cells among them, for a plan.
+    """How many inner products a search by `Near` makes, those that put labels into cells among them, for a plan.
 
     Each query is compared with a twentieth of the labels, and with no more than some thousands: for the hard negatives
     of `unidec` after four epochs it was 6,700 of 200,000, 7,700 of 400,000 and 5,700 of 1,350,000 labels.
@@ -255,42 +257,48 @@ def products(queries: int, labels: int, device: torch.device) -> float:
     return queries * (count + min(labels / 20, _COMPARED)) + labels * (count + math.sqrt(labels))
 
 
-def near(
-    table: FloatArray,
-    queries: FloatArray,
-    k: int,
-    *,
-    device: torch.device,
-    generator: np.random.Generator,
-    exclude: CSR | None = None,
-    recall: float = RECALL,
-) -> tuple[TopK, Looked | None]:
-    """The k labels with the largest inner product with each query; most of them, where exact search takes minutes.
+class Near:
+    """The labels nearest to queries; most of them, where exact search takes minutes, by cells that are made once.
 
     Args:
         table: (L, D) float32, finite, L at least 1.
-        queries: (Q, D) float32, finite.
-        k: labels of a query; where fewer are found, the rest is padded with -1 and -inf.
         device: where the products are computed.
-        generator: draws what cells are learned from, and the queries that say how many are looked into.
-        exclude: (Q, L) pairs that are never found.
-        recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
-
-    Returns:
-        What is found, and how it was looked for; None where exact search is no matter of minutes. Where more than half
-        of the products would have to be made, all of them are.
+        generator: draws what cells are learned from; then each search, as if the first, the queries that it tries.
     """
-    if not pays(len(queries), len(table), device):
-        return Exact(table, device=device).search(queries, k, exclude=exclude), None
-    exact, asked = Exact(table, device=device), finite("queries", queries, device)
-    cells = Cells.of(exact.table, generator)
-    rows = np.sort(generator.permutation(len(queries))[:_SAMPLE])
-    truth = exact.search(queries[rows], k, exclude=None if exclude is None else exclude[rows])
-    looked = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
-    if looked.share > _MOST:
-        every = len(cells.centres)
-        return exact.search(queries, k, exclude=exclude), Looked(every, every, 1.0, 1.0)
-    return cells.search(asked, k, looked.probes, exclude=exclude), looked
+
+    def __init__(self, table: FloatArray, *, device: torch.device, generator: np.random.Generator) -> None:
+        self._exact, self._generator = Exact(table, device=device), generator
+
+    @cached_property
+    def _cells(self) -> Cells:
+        return Cells.of(self._exact.table, self._generator)
+
+    def search(
+        self, queries: FloatArray, k: int, *, exclude: CSR | None = None, recall: float = RECALL
+    ) -> tuple[TopK, Looked | None]:
+        """The k labels with the largest inner product with each query.
+
+        Args:
+            queries: (Q, D) float32, finite.
+            k: labels of a query; where fewer are found, the rest is padded with -1 and -inf.
+            exclude: (Q, L) pairs that are never found.
+            recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
+
+        Returns:
+            What is found, and how it was looked for; None where exact search is no matter of minutes. Where more than
+            half of the products would have to be made, all of them are.
+        """
+        exact, device = self._exact, self._exact.device
+        if not pays(len(queries), len(exact.table), device):
+            return exact.search(queries, k, exclude=exclude), None
+        asked, cells = finite("queries", queries, device), self._cells
+        rows = np.sort(deepcopy(self._generator).permutation(len(queries))[:_SAMPLE])
+        truth = exact.search(queries[rows], k, exclude=None if exclude is None else exclude[rows])
+        looked = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
+        if looked.share > _MOST:
+            every = len(cells.centres)
+            return exact.search(queries, k, exclude=exclude), Looked(every, every, 1.0, 1.0)
+        return cells.search(asked, k, looked.probes, exclude=exclude), looked
 
 
 def _best(vectors: Tensor, centres: Tensor, count: int) -> Tensor:

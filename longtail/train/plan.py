@@ -69,10 +69,17 @@ class StagePlan:
 
 @dataclass(slots=True)
 class Work:
-    """What a run does besides taking steps: how often, and the estimated seconds of all times together."""
+    """What a run does besides taking steps.
+
+    Attributes:
+        times: how often.
+        seconds: estimated, of all times together.
+        held: bytes that it holds, at most.
+    """
 
     times: int = 0
     seconds: float = 0.0
+    held: int = 0
 
 
 class Reckoning(NamedTuple):
@@ -136,6 +143,7 @@ class Plan:
         work = self.work.setdefault(what, Work())
         work.times += 1
         work.seconds += seconds
+        work.held = max(work.held, held)
         self.held = max(self.held, held)
 
     def rate(self, of: object, measure: Callable[[], float]) -> float:
@@ -246,12 +254,13 @@ class Plan:
             lines.append(("labels", f"{last.labels:,}"))
         for stage in self.stages:
             shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
-            taken = f"{stage.epochs} epochs of {duration(stage.seconds)}"
+            taken = f"{stage.epochs} epochs of {duration(stage.seconds)}, about {_size(stage.memory)}"
             negatives = f"{stage.negatives:,.0f} effective negatives a document"
             lines.append((f"stage {stage.stage}", f"{taken}; an epoch: {shape}, {negatives}"))
         for name, work in self.work.items():
             times = "" if work.times == 1 else f"{work.times} times, "
-            lines.append((name, f"{times}{duration(work.seconds)}"))
+            held = f", holds {_size(work.held)}" * (work.held >= 2**20)
+            lines.append((name, f"{times}{duration(work.seconds)}{held}"))
         if self.stages:
             lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
         lines.append(("peak memory", f"about {_size(self.memory)}"))

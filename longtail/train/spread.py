@@ -6,6 +6,7 @@ certain, as of sums over many rows on machines that differ, one does it, and tel
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,7 @@ from longtail.data.sparse import CSR
 from longtail.memory import peak_bytes
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.ranks import Ranks
-from longtail.search.cells import Looked, near
+from longtail.search.cells import Looked, Near
 from longtail.shards.shard import Part, Shards
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
@@ -44,7 +45,7 @@ def nearest(
     seed: list[int],
     exclude: CSR | None = None,
 ) -> tuple[TopK, Looked | None]:
-    """What `longtail.search.cells.near` finds, each shard's queries by who works on it.
+    """What `longtail.search.cells.Near` finds, each shard's queries by who works on it.
 
     Args:
         shards: of the run.
@@ -58,16 +59,13 @@ def nearest(
     Returns:
         What is found, and how it was looked for: for the first of the own shards, where there are several.
     """
-
-    def of(some: FloatArray, hidden: CSR | None) -> tuple[TopK, Looked | None]:
-        return near(labels, some, k, device=device, generator=np.random.default_rng(seed), exclude=hidden)
-
+    near = Near(labels, device=device, generator=np.random.default_rng(seed))
     if shards is None:
-        return of(queries, exclude)
+        return near.search(queries, k, exclude=exclude)
     said: list[Looked | None] = []
 
     def found(part: slice) -> tuple[IntArray, FloatArray]:
-        top, looked = of(queries[part], None if exclude is None else exclude[part])
+        top, looked = near.search(queries[part], k, exclude=None if exclude is None else exclude[part])
         said.append(looked)
         return top.ids, top.scores
 
@@ -91,6 +89,7 @@ def by_first(ranks: Ranks, make: Callable[[], IntArray]) -> IntArray:
 
 
 def note_ranks(log: Log, ranks: Ranks) -> None:
-    """Note what each process has held at most, and sent, at the end of a stage that several have trained."""
+    """Note what each process has worked, held at most, and sent, up to the end of a stage that several have trained."""
     if ranks.world > 1:
-        log.note(ranks=ranks.every({"peak_memory": peak_bytes(), "sent": ranks.sent}))
+        taken = {"processor_seconds": round(time.process_time(), 3), "peak_memory": peak_bytes(), "sent": ranks.sent}
+        log.note(ranks=ranks.every(taken))

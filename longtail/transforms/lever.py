@@ -11,7 +11,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, csr
 from longtail.errors import BadInput
 from longtail.model.bundle import Bundle
-from longtail.search.cells import near
+from longtail.search.cells import Near
 from longtail.topk import IntArray
 from longtail.transforms.label_rows import Choose, Rows, with_label_rows
 
@@ -59,7 +59,7 @@ def lever(
     def targets(chosen: IntArray) -> CSR:
         itself = csr(np.arange(len(chosen)), chosen, (len(chosen), len(z)))
         generator = np.random.default_rng([seed, 0, 0, 0, 9])  # the 9 parts it from other draws
-        top, _ = near(z, z[chosen], nearest, device=teacher.device, generator=generator, exclude=itself)
+        top, _ = Near(z, device=teacher.device, generator=generator).search(z[chosen], nearest, exclude=itself)
         soft = np.float32(0.5) * (1 + top.scores)
         there, places = np.nonzero((top.ids >= 0) & (soft > threshold))
         related = csr(there, top.ids[there, places], itself.shape, soft[there, places])

@@ -101,3 +101,19 @@ def test_vectors_are_left_alone() -> None:
     copy = rows.copy()
     cluster(rows, 4)
     np.testing.assert_array_equal(rows, copy)
+
+
+@pytest.mark.parametrize("n", [16, 101, 4097])
+def test_the_first_cut_copies_no_vectors_and_is_that_of_copies(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, whole = vectors(n, width=32), np.arange(n)[None]
+    rows.flags.writeable = False  # as those of a mapped file
+    found, x = cluster(rows, 8), clusters._vectors_of(rows, whole)
+    assert x.data_ptr() == rows.ctypes.data
+
+    def copied(rows: FloatArray, parts: IntArray) -> torch.Tensor:
+        x = torch.from_numpy(rows[np.maximum(parts, 0)])
+        x[torch.from_numpy(parts < 0)] = 0
+        return x
+
+    monkeypatch.setattr(clusters, "_vectors_of", copied)
+    np.testing.assert_array_equal(cluster(rows, 8), found)

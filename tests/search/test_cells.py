@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from longtail.data.sparse import CSR, csr_of_lists
+from longtail.ranks import Ranks
 from longtail.search import cells as module
-from longtail.search.cells import Cells, near, pays, products
+from longtail.search.cells import Cells, Near, pays, products
 from longtail.search.exact import Exact
+from longtail.shards.shard import Shards
 from longtail.topk import FloatArray
 from longtail.train.run import Run
+from longtail.train.spread import nearest
 
 CPU = torch.device("cpu")
 K = 7
@@ -26,6 +29,10 @@ def grouped(L: int, Q: int, D: int = 16, seed: int = 0) -> tuple[FloatArray, Flo
     table = middles[draws.integers(len(middles), size=L)] + 0.4 * draws.standard_normal((L, D))
     queries = table[draws.integers(L, size=Q)] + 0.4 * draws.standard_normal((Q, D))
     return table.astype(np.float32), queries.astype(np.float32)
+
+
+def near(table: FloatArray, seed: int = 0) -> Near:
+    return Near(table, device=CPU, generator=np.random.default_rng(seed))
 
 
 @pytest.fixture
@@ -126,9 +133,7 @@ def test_the_least_number_of_cells_is_chosen_and_what_lies_in_them_is_said() -> 
 def test_the_recall_that_is_asked_for_is_found_with_a_part_of_the_products(recall: float) -> None:
     table, queries = grouped(8000, 3000)
     exclude = hidden(3000, 8000)
-    found, looked = near(
-        table, queries, K, device=CPU, generator=np.random.default_rng(0), exclude=exclude, recall=recall
-    )
+    found, looked = near(table).search(queries, K, exclude=exclude, recall=recall)
     truth = Exact(table).search(queries, K, exclude=exclude)
     reached = (found.ids[:, :, None] == truth.ids[:, None, :]).any(1).mean()
     assert recall - 0.03 < reached
@@ -145,7 +150,7 @@ def test_labels_without_groups_are_searched_exactly() -> None:
     """Where half of all cells are to be looked into, cells are no gain."""
     draws = np.random.default_rng(0)
     table, queries = (draws.standard_normal((n, 64)).astype(np.float32) for n in (600, 40))
-    found, looked = near(table, queries, K, device=CPU, generator=draws, recall=0.99)
+    found, looked = near(table).search(queries, K, recall=0.99)
     assert looked is not None
     assert looked.share == looked.recall == 1
     np.testing.assert_array_equal(found.ids, Exact(table).search(queries, K).ids)
@@ -154,12 +159,26 @@ def test_labels_without_groups_are_searched_exactly() -> None:
 @pytest.mark.usefixtures("always")
 def test_few_labels_and_few_queries() -> None:
     table, queries = grouped(3, 5)
-    found, _ = near(table, queries, K, device=CPU, generator=np.random.default_rng(0))
+    found, _ = near(table).search(queries, K)
     assert (found.ids[:, 3:] == -1).all()
-    none, _ = near(table, queries[:0], K, device=CPU, generator=np.random.default_rng(0))
+    none, _ = near(table).search(queries[:0], K)
     assert none.ids.shape == (0, K)
     cells = Cells.of(torch.from_numpy(table), np.random.default_rng(0))
     assert cells.search(torch.from_numpy(queries[:0]), K, 1).ids.shape == (0, K)
+
+
+@pytest.mark.usefixtures("always")
+def test_shards_of_a_process_share_the_cells_and_find_what_each_finds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, queries = grouped(2000, 301)
+    exclude, made, make = hidden(301, 2000), [], Cells.of
+    monkeypatch.setattr(Cells, "of", lambda *given: made.append(given) or make(*given))
+    of_three, looked = nearest(Shards(3, Ranks()), table, queries, K, device=CPU, seed=[5], exclude=exclude)
+    assert len(made) == 1
+    for at, part in enumerate(slice(*of) for of in ((0, 101), (101, 201), (201, 301))):
+        alone, how = near(table, 5).search(queries[part], K, exclude=exclude[part])
+        np.testing.assert_array_equal(of_three.ids[part], alone.ids)
+        np.testing.assert_array_equal(of_three.scores[part], alone.scores)
+        assert at or how == looked
 
 
 def test_a_run_looks_into_cells_where_exact_search_takes_long(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:

@@ -24,6 +24,7 @@ from longtail.train import plan as module
 from longtail.train.activations import activation_bytes
 from longtail.train.log import Log
 from longtail.train.run import Run
+from longtail.units import duration
 
 GENERATOR = torch.Generator()
 TARGETS = [[0], [], [0, 1], [1]]
@@ -145,6 +146,18 @@ def test_a_dry_run_counts_what_happens_between_epochs_and_after_them(plans):
     assert plan.held == 2 * 4 * plan.stages[0].rows * 8  # keys of 8 numbers, of one of the two views, and a copy
     assert plan.seconds > 6 * plan.stages[0].seconds
     assert all(work.seconds > 0 for work in plan.work.values())
+
+
+def test_the_table_has_time_and_memory_of_each_stage_and_what_work_between_epochs_holds(plans):
+    dry("unidec", epochs=6, refit=False)
+    (plan,) = plans
+    plan.add("hard negatives", 0.0, held=3 * 2**20)
+    (stage,), lines = plan.stages, dict(plan._lines())
+    size = f"{stage.memory / 2**20:,.0f} MiB" if stage.memory < 2**30 else f"{stage.memory / 2**30:,.1f} GiB"
+    assert lines["stage joint"].startswith(f"6 epochs of {duration(stage.seconds)}, about {size}; an epoch: ")
+    assert lines["hard negatives"] == f"3 times, {duration(plan.work['hard negatives'].seconds)}, holds 3 MiB"
+    assert "holds" not in lines["encoding texts"]
+    assert plan.as_json()["work"]["hard negatives"]["held"] == plan.held == 3 * 2**20
 
 
 def test_a_dry_run_counts_renewals_within_an_epoch(plans):
