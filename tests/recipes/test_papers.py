@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.console import Console
@@ -142,12 +143,57 @@ def test_another_preset_is_refused() -> None:
         RECIPES["dpr"](planted_links(0, documents=50, labels=20).dataset, preset="best")
 
 
-def test_the_page_of_the_tables_is_what_its_script_writes_and_every_row_of_it_can_be_run() -> None:
+@pytest.fixture(scope="module")
+def reproducing() -> ModuleType:
+    """The script of the page of the tables."""
     spec = spec_from_file_location("reproducing", ROOT / "benchmarks" / "reproducing.py")
-    reproducing = module_from_spec(spec)
-    spec.loader.exec_module(reproducing)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_the_tables_is_what_its_script_writes(reproducing: ModuleType) -> None:
     assert (ROOT / "docs" / "explanation" / "reproducing.md").read_text(encoding="utf-8") == reproducing.page()
     for (_, _, data), rows in reproducing.published():
         assert data in TEXTS
-        methods = [Method.parse(reproducing.method(row)) for row in rows]
-        distinct(methods)
+        assert all(row["recipe"] or row["note"] for row in rows)  # the note says why there is no command
+        assert all(row["recipe"] for row in rows if row["evaluate"])
+        distinct([Method.parse(method) for method in reproducing.methods(rows).values()])
+
+
+@pytest.mark.slow
+def test_every_command_of_the_tables_begins(reproducing: ModuleType) -> None:
+    data = planted_links(0, documents=100, labels=20).dataset
+    graph = replace(data.graphs["kin"], label=data.graphs["kin"].train[: len(data.labels)])
+    commands = {
+        method: key[2] for key, rows in reproducing.published() for method in reproducing.methods(rows).values()
+    }
+    for method, name in {method.partition("=")[2]: name for method, name in commands.items()}.items():
+        official = replace(data, name=name, graphs={"hyperlink" if "500K" in name else "category": graph})
+        row, run = Method.parse(method), Run(log=Log(None, Console(quiet=True)), dry=True)
+        with pytest.raises(Planned):
+            RECIPES[row.recipe](official, out=run, **(small(row.recipe) | row.arguments))
+
+
+def test_several_scores_of_a_model_are_one_method_and_what_has_no_command_says_why(reproducing: ModuleType) -> None:
+    columns = dict.fromkeys(("score", "evaluate", "P@1", "GB", "note"), "")
+    rows = [
+        columns | {"row": "Own, both", "recipe": "oak:bank=false", "score": "product", "P@1": "3.10"},
+        columns
+        | {"row": "its texts", "recipe": "oak:bank=false", "score": "encoder", "P@1": "2", "evaluate": "--bins"},
+        columns | {"row": "another", "recipe": "", "P@1": "1", "note": "no recipe here"},
+    ]
+    assert list(reproducing.table("SET", rows)) == [
+        "    longtail compare SET \\",
+        "        own-both=oak:preset=paper,bank=false \\",
+        "        --seeds 1 --out OUT",
+        "    longtail evaluate OUT/runs/own-both/seed-0 --bins",
+        "",
+        "| published | score | P@1 |",
+        "|---|---|---|",
+        "| Own, both | product | 3.10 |",
+        "| its texts | encoder | 2 |",
+        "| another |  | 1 |",
+        "",
+        "- another: no recipe here.",
+    ]
