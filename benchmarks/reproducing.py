@@ -21,7 +21,7 @@ from longtail.stages.preset import TEXTS
 from longtail.stages.recipe import options_class
 
 PUBLISHED = Path(__file__).with_name("published.csv")
-METRICS = ("P@1", "P@5", "PSP@1", "PSP@5")
+ABOUT = ("table", "hardware", "data", "row", "recipe", "evaluate", "note")  # what is no figure in a row
 START = """# The tables of the papers, as commands
 
 `--preset paper` gives a recipe what its paper sets, by the name of the data set in `dataset.json`; what else is given
@@ -30,7 +30,24 @@ sets, with transformers, on the hardware that is named. None of these commands w
 such hardware at hand; what was run, on other data, is in [benchmarks.md](benchmarks.md). Constants of PSP differ
 between papers on the sets of Wikipedia ([metrics.md](../reference/metrics.md)). `benchmarks/reproducing.py` writes this
 page.
+
+A comparison has a row for each score of a model; where the paper says which one its figures are of, the column `score`
+does. LINKS is a file of the true links of the test documents, in the format of a graph. Batches and pools are in
+documents and labels, GB of the memory of all GPUs.
+
 """
+ELSEWHERE = (  # tables without a command
+    (
+        "RAMEN, Tables 1 to 3; OAK, Tables 11 and 12, Figure 4; the thesis, Table 2.7",
+        "data and traffic of a search engine, which are not public",
+    ),
+    (
+        "RAMEN, Table 7; OAK, Tables 1 and 13; the thesis, Table 1.5",
+        "examples; the report of a comparison has documents on which one method is ahead of another",
+    ),
+    ("RAMEN, Table 9; OAK, Table 10; the thesis, Tables 1.1 and 2.1", "sizes of data sets: `longtail data describe`"),
+    ("RAMEN, Table 10", "settings, [below](#ramen)"),
+)
 
 
 def published() -> Iterator[tuple[tuple[str, str, str], Sequence[Mapping[str, str]]]]:
@@ -41,21 +58,46 @@ def published() -> Iterator[tuple[tuple[str, str, str], Sequence[Mapping[str, st
         yield key, list(some)
 
 
-def method(row: Mapping[str, str]) -> str:
-    """A row as `longtail compare` takes it."""
-    recipe, _, options = row["recipe"].partition(":")
-    label = re.sub(r"[^a-z0-9]+", "-", row["row"].lower()).strip("-")
-    return f"{label}={recipe}:preset=paper" + (f",{options}" if options else "")
+def label(row: Mapping[str, str]) -> str:
+    """What `longtail compare` calls a row."""
+    return re.sub(r"[^a-z0-9]+", "-", row["row"].lower()).strip("-")
+
+
+def methods(rows: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
+    """What `longtail compare` takes, by recipe: several scores of a model are one method, called as the first."""
+    found: dict[str, str] = {}
+    for row in rows:
+        recipe, _, options = row["recipe"].partition(":")
+        if recipe:
+            method = f"{label(row)}={recipe}:preset=paper" + (f",{options}" if options else "")
+            found.setdefault(row["recipe"], method)
+    return found
 
 
 def table(data: str, rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """The command of a table, and its figures."""
+    """The commands of a table, and its figures."""
+    called = methods(rows)
     yield f"    longtail compare {data} \\"
-    yield from (f"        {method(row)} \\" for row in rows)
-    yield from ("        --seeds 1 --out OUT", "")
-    yield f"| published | {' | '.join(METRICS)} |"
-    yield "|---|---|---|---|---|"
-    yield from (f"| {row['row']} | {' | '.join(row[metric] for metric in METRICS)} |" for row in rows)
+    yield from (f"        {method} \\" for method in called.values())
+    yield "        --seeds 1 --out OUT"
+    for row in rows:
+        if row["evaluate"]:
+            run, _, _ = called[row["recipe"]].partition("=")
+            yield f"    longtail evaluate OUT/runs/{run}/seed-0 {row['evaluate']}"
+    columns = [name for name in rows[0] if name not in ABOUT and any(row[name] for row in rows)]
+    yield from ("", f"| published | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|")
+    yield from (f"| {row['row']} | {' | '.join(row[name] for name in columns)} |" for row in rows)
+    yield from _notes(rows)
+
+
+def _notes(rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """What is to be said of rows, once for those that have the same said of them."""
+    said: dict[str, list[str]] = {}
+    for row in rows:
+        if row["note"]:
+            said.setdefault(row["note"], []).append(row["row"])
+    if said:
+        yield from ("", *(f"- {', '.join(names)}: {note}." for note, names in said.items()))
 
 
 def settings(recipe: str) -> Iterator[str]:
@@ -87,6 +129,8 @@ def page() -> str:
     lines = [START + "## Tables"]
     for (title, hardware, data), rows in published():
         lines += ["", f"### {title}, {data}", f"Hardware: {hardware}.", "", *table(data, rows)]
+    lines += ["", "## Tables without a command", "| tables | what they have |", "|---|---|"]
+    lines += [f"| {tables} | {why} |" for tables, why in ELSEWHERE]
     lines += ["", "## Settings", *texts()]
     for recipe in PAPERS:
         lines += ["", f"### `{recipe}`", *settings(recipe)]

@@ -98,17 +98,18 @@ def write_lookup_bert(folder: Path, words: Sequence[str], vectors: torch.Tensor)
     BertTokenizerFast(vocab=vocabulary, model_max_length=16).save_pretrained(folder)
 
 
-def write_fresh_bert(folder: Path, words: Sequence[str], heads: int = 0) -> None:
+def write_fresh_bert(folder: Path, words: Sequence[str], heads: int = 0, length: int = 16) -> None:
     """Write a BERT of 2 layers, 32 wide, of some words, that a few hundred steps can teach: small weights, no dropout.
 
     Args:
         folder: to write it into.
         words: that it knows.
         heads: outputs of a head for sequences; 0 for none.
+        length: of the longest texts, in tokens.
     """
     sizes = {"vocab_size": 5 + len(words), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config = BertConfig(**sizes, **dropout, intermediate_size=64, max_position_embeddings=16, num_labels=heads or 2)
+    config = BertConfig(**sizes, **dropout, intermediate_size=64, max_position_embeddings=length, num_labels=heads or 2)
     with torch.random.fork_rng(), quiet():
         torch.manual_seed(0)
         model = BertForSequenceClassification(config) if heads else BertModel(config)
@@ -117,4 +118,4 @@ def write_fresh_bert(folder: Path, words: Sequence[str], heads: int = 0) -> None
                 torch.nn.init.normal_(parameter, std=0.1)
         model.save_pretrained(folder)
     vocabulary = {word: i for i, word in enumerate([*WORDS[:5], *words])}
-    BertTokenizerFast(vocab=vocabulary, model_max_length=16).save_pretrained(folder)
+    BertTokenizerFast(vocab=vocabulary, model_max_length=length).save_pretrained(folder)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
+from torch import Tensor
 
 from longtail.data.split import Split
 from longtail.metrics.propensity import log_odds
@@ -41,12 +44,47 @@ def start_biases(
     if run.plan is not None:
         run.counted("biases", len(rows), *vectors.shape)
         return np.zeros(len(vectors), np.float32)
-    pairs = known(split)[rows].T.tocsr()  # (L, n)
-    x, bias = torch.from_numpy(documents).T / temperature, log_odds(split.targets)  # (D, n), (L,)
-    for start in range(0, len(bias), _LABELS):
-        part = slice(start, start + _LABELS)
-        scores = torch.from_numpy(vectors[part]) @ x  # (C, n)
-        scores.numpy()[pairs[part].nonzero()] = -np.inf
+    bias = log_odds(split.targets)  # (L,)
+    for part, scores in _unknown(split, rows, documents, vectors, temperature):
         means = scores.logsumexp(1) - np.log(max(1, len(rows)))
         bias[part] -= means.where(means.isfinite(), 0).numpy()
     return bias
+
+
+def one_bias(
+    run: Run, split: Split, rows: IntArray, documents: FloatArray, vectors: FloatArray, temperature: float
+) -> float:
+    """The bias with which classifiers, as they start, expect of a document as many labels as documents have.
+
+    ``b = log mean_i |y_i| - log mean_i sum_l exp(<x_i, w_l> / t)``, in logits, the sum over the labels that are not
+    known of i; 0 where there are none. It leaves what the vectors know of the labels as it is, where `start_biases`
+    takes from each label what its vector has in common with all documents.
+
+    Args:
+        run: of the recipe.
+        split: N training rows.
+        rows: (n,) int64, some of them, `some_rows`.
+        documents: (n, D) their vectors.
+        vectors: (L, D) where the classifiers start.
+        temperature: t > 0, by which inner products are divided.
+    """
+    if run.plan is not None:
+        run.counted("biases", len(rows), *vectors.shape)
+        return 0.0
+    parts = [scores.logsumexp(0) for _, scores in _unknown(split, rows, documents, vectors, temperature)]  # (n,) each
+    expected = torch.stack(parts).logsumexp((0, 1)) - np.log(len(rows))
+    bias = float(np.log(split.targets.sum() / len(split)) - expected)
+    return bias if np.isfinite(bias) else 0.0
+
+
+def _unknown(
+    split: Split, rows: IntArray, documents: FloatArray, vectors: FloatArray, temperature: float
+) -> Iterator[tuple[slice, Tensor]]:
+    """Some labels at a time and the scores (C, n) of the rows, divided by t; -inf where a label is known of a row."""
+    pairs = known(split)[rows].T.tocsr()  # (L, n)
+    x = torch.from_numpy(documents).T / temperature  # (D, n)
+    for start in range(0, len(vectors), _LABELS):
+        part = slice(start, start + _LABELS)
+        scores = torch.from_numpy(vectors[part]) @ x  # (C, n)
+        scores.numpy()[pairs[part].nonzero()] = -np.inf
+        yield part, scores

@@ -9,7 +9,7 @@ import numpy as np
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
-from longtail.stages.biases import some_rows, start_biases
+from longtail.stages.biases import one_bias, some_rows, start_biases
 from longtail.train.run import Run
 
 
@@ -40,6 +40,31 @@ def test_a_rare_label_is_expected_as_often_as_documents_have_it() -> None:
     expected = np.where(train.targets.toarray() > 0, 0, 1 / (1 + np.exp(-logits))).sum(0)
     assert np.all(expected < [4.5, 2.5, 0.5])
     assert np.all(expected > 0.7 * np.array([4.5, 2.5, 0.5]))
+
+
+def test_one_bias_against_loops(monkeypatch) -> None:
+    monkeypatch.setattr("longtail.stages.biases._LABELS", 3)
+    generator = np.random.default_rng(0)
+    documents, vectors = (generator.normal(size=(n, 5)).astype(np.float32) for n in (4, 7))
+    lists, filtered = [[0, 1], [0], [0, 3], [*range(7)]], [[], [5], [], []]  # the last has every label: none to expect
+    train = split(lists, 7, filtered)
+    found = one_bias(Run(), train, some_rows(train), documents, vectors, 0.5)
+    expected = 0.0
+    for x, *y in zip(documents, lists, filtered, strict=True):
+        others = [z for label, z in enumerate(vectors) if label not in (*y[0], *y[1])]
+        expected += sum(math.exp(float(x @ z) / 0.5) for z in others) / 4
+    assert math.isclose(found, math.log(12 / 4) - math.log(expected), rel_tol=1e-5)
+    full = split([[*range(7)]] * 4, 7)
+    assert one_bias(Run(), full, some_rows(full), documents, vectors, 0.5) == 0
+
+
+def test_with_one_bias_a_document_is_expected_to_have_as_many_labels_as_documents_have() -> None:
+    generator = np.random.default_rng(1)
+    documents, vectors = (generator.normal(size=(n, 8)).astype(np.float32) / 3 for n in (500, 900))
+    train = split([[i % 300, i % 7] for i in range(500)], 900)
+    logits = documents @ vectors.T / 0.5 + one_bias(Run(), train, some_rows(train), documents, vectors, 0.5)
+    expected = np.where(train.targets.toarray() > 0, 0, 1 / (1 + np.exp(-logits))).sum(1).mean()
+    assert math.isclose(expected, train.targets.nnz / 500, rel_tol=0.05)
 
 
 def test_some_rows_stand_for_all() -> None:
