@@ -93,10 +93,12 @@ def test_what_is_published_is_of_one_set_and_of_the_first_table_before_others(
         ("OAK: Table 2", "LF-WikiSeeAlsoTitles-320K", "oak:enrich=category", 5),
         ("OAK: Table 2", "LF-WikiTitles-500K", "oak:enrich=category", 6),
         ("OAK: Table 2", "LF-WikiTitles-500K", "bm25", 7),
-        ("Other", "LF-WikiSeeAlsoTitles-320K", "astec", 8.44),
-        ("Other", "LF-WikiSeeAlsoTitles-320K", "astec:augment=gandalf", 9),
+        ("Gandalf: the thesis, Table 1.3", "LF-WikiSeeAlsoTitles-320K", "astec", 8.44),
+        ("Gandalf: the thesis, Table 1.3", "LF-WikiSeeAlsoTitles-320K", "astec:augment=gandalf", 9),
+        ("RAMEN: Table 6", "LF-WikiSeeAlsoTitles-320K", "astec", 10, "so printed; of another set"),
+        ("OAK: Table 8", "LF-WikiSeeAlsoTitles-320K", "oak:base=dpr", 11),
     ]
-    lines = ["table,data,recipe,P@1", *(",".join(map(str, row)) for row in rows)]
+    lines = ["table,data,recipe,P@1,note", *(",".join(f'"{cell}"' for cell in [*row, ""][:5]) for row in rows)]
     (tmp_path / "published.csv").write_text("\n".join(lines))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(tables, "PUBLISHED", tmp_path / "published.csv")
