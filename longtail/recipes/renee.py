@@ -20,7 +20,7 @@ from longtail.model import Bundle
 from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
 from longtail.recipes.papers import RENEE
-from longtail.stages.biases import one_bias, some_rows
+from longtail.stages.biases import Start, some_rows
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.task import MOST_OF_AUTO, EncoderOptions, read
@@ -107,10 +107,10 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     run.train("start", beginning, batches, start, trained, pace=o.pace(o.start_epochs))
 
     z, some = text.embed(text.labels), some_rows(train)  # (L, D)
-    bias = o.bias
-    if bias is None:
-        bias = one_bias(run, train, some, text.embed(text.documents.take(some)), z, o.temperature)
-    classifiers.start_from(z, np.full(L, bias, np.float32))
+    bias = np.full(L, o.bias or 0.0, np.float32)
+    if o.bias is None:
+        bias = Start(train, some, text.embed(text.documents.take(some)), z, o.temperature).bias(run)
+    classifiers.start_from(z, bias)
     batches = text.batches(train, sampler, Pool(train.targets, positives=0), encoded=False)
     run.train(
         "joint",

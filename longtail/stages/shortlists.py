@@ -22,7 +22,7 @@ from longtail.losses.glas import glas
 from longtail.losses.own import inner_products
 from longtail.modules.classifiers import ResidualVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, option
-from longtail.stages.biases import some_rows, start_biases
+from longtail.stages.biases import Start, some_rows
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.refresh import known
 from longtail.stages.task import EncoderOptions
@@ -170,7 +170,7 @@ def train_on_shortlists(
         run: keeps the stage ``extreme``.
         split: N training rows.
         documents: (N, D) their vectors under the frozen encoder.
-        base: (L, D) where the classifiers start; for one-versus-all losses, with the biases of `start_biases`.
+        base: (L, D) where the classifiers start; for one-versus-all losses, with the biases of `Start`.
         near: (N, H) wrong labels near to each row, from `shortlists`.
         related: (N', L) label matrix of the original documents, for the GLaS regulariser.
         o: how.
@@ -182,7 +182,7 @@ def train_on_shortlists(
     """
     L, over, some, bias = len(base), loss_named(loss, temperature=temperature), some_rows(split), None
     if is_one_versus_all(loss):
-        bias = temperature * start_biases(run, split, some, documents[some], base, temperature)
+        bias = temperature * Start(split, some, documents[some], base, temperature).biases(run)
     classifiers = ResidualVectors(*base.shape, bias=bias).to(run.device)
     start = torch.from_numpy(base).to(run.device)
     mined = Mined(len(split), o.shortlist_negatives)
