@@ -11,20 +11,16 @@ first line. `--tail-price` of `longtail train` has each run choose its t.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 
 import numpy as np
+from judged import SHOWN, Judged, row
 
-from longtail.data.dataset import Dataset, Propensity
-from longtail.metrics.summary import Ranked, measure
-from longtail.model import Model, load
-from longtail.model.evaluation import must_have_test
+from longtail.model import Model
 from longtail.search.fusion import Fusion
 from longtail.topk import Float64Array
 
 STEPS = (0.03, 0.06, 0.09, 0.12, 0.15, 0.2, 0.3, 0.4)
-SHOWN = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@5", "C@5")
 
 
 def lowered(model: Model, t: float) -> Model:
@@ -42,27 +38,14 @@ def lowered(model: Model, t: float) -> Model:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run")
-    parser.add_argument("data")
-    given = parser.parse_args()
-    model = load(given.run, changes=False)
-    dataset = Dataset.read(given.data, fields=model.fields)
-    test = must_have_test(dataset)
-    vectors, constants = model.encode(test.documents), dataset.propensity or Propensity(0.55, 1.5)
-
-    def metrics(model: Model) -> Float64Array:
-        top = model.search(vectors, 10, exclude=test.filtered)
-        ranked = Ranked(vectors, {"one": top}, {"one": 0.0}, {})
-        found = measure(ranked, test.targets, dataset.train.targets, [constants], headline="one")
-        return np.array([found.kinds["one"][name] for name in SHOWN])
-
-    first = metrics(model)
-    print("| t |", *(f" {name} |" for name in SHOWN), sep="")
+    judged = Judged.asked(__doc__)
+    first = judged.metrics(judged.model)
+    print(row("t", values=SHOWN))
     print("|", "---|" * (1 + len(SHOWN)), sep="")
-    print("| 0 |", *(f" {value:.1f} |" for value in first), sep="")
+    print(row("0", values=[f"{first[name]:.1f}" for name in SHOWN]))
     for t in STEPS:
-        print(f"| {t} |", *(f" {value:+.1f} |" for value in metrics(lowered(model, t)) - first), sep="", flush=True)
+        found = judged.metrics(lowered(judged.model, t))
+        print(row(str(t), values=[f"{found[name] - first[name]:+.1f}" for name in SHOWN]), flush=True)
 
 
 if __name__ == "__main__":

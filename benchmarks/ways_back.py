@@ -12,17 +12,13 @@ truth or the ranking.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import replace
 
-from longtail.data.dataset import Dataset, Propensity
+from judged import SHOWN, Judged, row
+
+from longtail.data.dataset import Dataset
 from longtail.data.filters import identity_pairs, reciprocal_pairs, union, without
 from longtail.data.split import Split
-from longtail.metrics.summary import Ranked, measure
-from longtail.model import load
-from longtail.model.evaluation import must_have_test
-
-SHOWN = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@5", "C@5")
 
 
 def by_filter(dataset: Dataset, test: Split) -> dict[str, Split]:
@@ -39,23 +35,14 @@ def by_filter(dataset: Dataset, test: Split) -> dict[str, Split]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run")
-    parser.add_argument("data")
-    given = parser.parse_args()
-    model = load(given.run, changes=False)
-    dataset = Dataset.read(given.data, fields=model.fields)
-    test = must_have_test(dataset)
-    vectors, constants = model.encode(test.documents), dataset.propensity or Propensity(0.55, 1.5)
-    kinds: list[str] = [kind for kind in ("fused", "memory") if kind in model.kinds]
-    print("| filter | score |", *(f" {name} |" for name in SHOWN), sep="")
+    judged = Judged.asked(__doc__)
+    print(row("filter", "score", values=SHOWN))
     print("|", "---|" * (2 + len(SHOWN)), sep="")
-    for name, split in by_filter(dataset, test).items():
-        tops = {kind: model.search(vectors, 10, kind=kind, exclude=split.filtered) for kind in kinds}
-        ranked = Ranked(vectors, tops, dict.fromkeys(kinds, 0.0))
-        found = measure(ranked, split.targets, dataset.train.targets, [constants], headline=kinds[-1])
-        for kind in kinds:
-            print(f"| {name} | `{kind}` |", *(f" {found.kinds[kind][of]:.1f} |" for of in SHOWN), sep="", flush=True)
+    for name, split in by_filter(judged.dataset, judged.test).items():
+        for kind in ("fused", "memory"):
+            if kind in judged.model.kinds:
+                found = judged.metrics(judged.model, kind, split)
+                print(row(name, f"`{kind}`", values=[f"{found[one]:.1f}" for one in SHOWN]), flush=True)
 
 
 if __name__ == "__main__":
