@@ -186,11 +186,6 @@ def of_bytes(said: Tensor) -> Any:
     return json.loads(bytes(said.tolist()))
 
 
-def rank_here() -> int:
-    """The rank of this process, as ``torchrun`` says; 0 where it was started otherwise."""
-    return int(os.environ.get("RANK", "0")) if "MASTER_ADDR" in os.environ else 0
-
-
 @cache
 def ranks() -> Ranks:
     """The processes of this run: those of ``torchrun`` meet here, with gloo on CPUs and NCCL on GPUs."""

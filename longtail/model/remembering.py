@@ -49,13 +49,13 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
     S = len(model.mixed)
     kept = np.arange(len(documents) if weights[S].any() else 0)
     titles = documents.fields["title"].take(kept)
-    keys = Keys(keys_of_texts(model, documents.take(kept)), model.device, titles)
-    named = Named(model.labels, keys_of_texts(model, model.labels)) if len(weights) == S + 3 else None
-    return Memory(keys, CSR(targets[kept]), weights, named and named.related(documents, targets)).merged()
+    keys = Keys(_keys(model, documents.take(kept)), model.device, titles)
+    related = LabelTexts.of(model).related(documents, targets) if len(weights) == S + 3 else None
+    return Memory(keys, CSR(targets[kept]), weights, related).merged()
 
 
-class Named(NamedTuple):
-    """The texts of labels, as documents.
+class LabelTexts(NamedTuple):
+    """The texts of labels, as a model sees them where they are asked about, as documents.
 
     Attributes:
         labels: L texts.
@@ -64,6 +64,11 @@ class Named(NamedTuple):
 
     labels: Texts
     keys: FloatArray
+
+    @classmethod
+    def of(cls, model: Model) -> LabelTexts:
+        """Those of a model."""
+        return cls(model.labels, _keys(model, model.labels))
 
     def related(self, documents: Texts, targets: CSR) -> Related:
         """What n documents say of these texts: r of `longtail.search.related`, where that is above a tenth.
@@ -85,7 +90,7 @@ class Named(NamedTuple):
         return Related.of(self.keys, csr(rows[others], columns[others], (L, L), values[others]))
 
 
-def keys_of_texts(model: Model, texts: Texts) -> FloatArray:
+def _keys(model: Model, texts: Texts) -> FloatArray:
     """The keys of n texts, (n, W) unit rows."""
     keys = np.empty((len(texts), key_width(model)), np.float32)
     for start in range(0, len(texts), _BLOCK):  # what is encoded is several times as wide

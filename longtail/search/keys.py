@@ -70,8 +70,6 @@ class Keys:
 
     def nearest(self, queries: FloatArray, gone: IntArray) -> TopK:
         """The nearest documents to each of (Q, W) queries, but for the (d,) documents that are gone."""
-        if not len(self.vectors):
-            return TopK(np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32))
         if self._made is None:
             self._made = Exact(self.vectors, device=self.device)
         n, d = len(queries), len(gone)

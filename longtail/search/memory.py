@@ -53,7 +53,7 @@ class Memory:
 
     def without(self, rows: IntArray) -> IntArray:
         """(d,) int64, the documents that have none of the labels in some rows."""
-        return np.flatnonzero(np.diff(self[rows].labels.indptr) == 0)
+        return np.flatnonzero(np.diff(self.labels[:, rows].indptr) == 0)
 
     def of_documents(self, kept: IntArray) -> Memory:
         """The same with some of the documents, in ascending rows."""

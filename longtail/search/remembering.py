@@ -1,4 +1,7 @@
-"""How a memory is asked: the nearest documents of all its parts vote, each for labels of its own part."""
+"""How a memory is asked: the nearest documents of all its parts vote, each for labels of its own part.
+
+What goes with a text that is a label votes beside them.
+"""
 
 from __future__ import annotations
 
@@ -81,8 +84,8 @@ class Remembering:
         return replace(self, parts=[within(part) for part in self.parts], labels=len(rows))
 
     def says_of(self, vectors: FloatArray) -> BoolArray:
-        """(n,) whether there is something to be said of n encoded texts."""
-        if any(len(part.memory.keys.vectors) > len(part.gone) for part in self.parts):
+        """(n,) whether there is something to be said of n encoded texts: of all, by documents that count."""
+        if any(part.shares[0].any() and len(part.memory.keys.vectors) > len(part.gone) for part in self.parts):
             return np.ones(len(vectors), bool)
         keys, said = keys_of(vectors, self.columns), np.zeros(len(vectors), bool)
         for part in self.parts:

@@ -14,7 +14,7 @@ from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
-from longtail.model.remembering import Named, keys_of_texts, remember, remembering
+from longtail.model.remembering import LabelTexts, remember, remembering
 from longtail.search.fusion import Candidates
 from longtail.search.keys import keys_of
 from longtail.search.memory import Memory
@@ -24,7 +24,6 @@ from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _LEAST = 100  # held-out documents that can say whether a memory gains, and that are labels, for what goes with these
 NEAR, RELATED = "memory", "related-labels"  # what is tried, in this order
-
 
 Learnt = TypeVar("Learnt", bound=Model)
 
@@ -118,8 +117,8 @@ def learn_memory(
     itself = identity_pairs(held_out.documents, model.labels)
     if np.count_nonzero(np.diff(itself.indptr)) < _LEAST:
         return Remembered(best, whole, {NEAR: by_near})
-    named = Named(model.labels, keys_of_texts(model, model.labels))
-    related = named.related(train.documents, train.targets)
+    label_texts = LabelTexts.of(model)
+    related = label_texts.related(train.documents, train.targets)
     known = memory or near.of_documents(np.zeros(0, np.int64))
 
     def with_related(w: Float64Array) -> Memory:
@@ -131,7 +130,7 @@ def learn_memory(
     learning.held_out, learning.last = held_out, {}
     if best.memory is not None and best.memory.related is not None:
         targets = stacked([train.targets, held_out.targets])
-        all_say = named.related(train.documents.followed_by(held_out.documents), targets)
+        all_say = label_texts.related(train.documents.followed_by(held_out.documents), targets)
         whole = replace(whole or best.memory, related=all_say, weights=best.memory.weights)
     return Remembered(best, whole, {NEAR: by_near, RELATED: by_related})
 

@@ -17,7 +17,7 @@ from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
 
 FAMILIES, OF_A_FAMILY, LABELS, A_DOCUMENT = 150, 8, 300, 8
-ROUNDING = 1e-4  # of scores: near cosines are told apart by a softmax at 0.07, and weighed
+ROUNDING = 2e-5  # of scores: near cosines are told apart by a softmax at 0.07, and weighed
 SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "refit": False, "warmup": 10, "device": "cpu"}
 
 

@@ -8,7 +8,7 @@ import torch
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
-from longtail.model.remembering import Named
+from longtail.model.remembering import LabelTexts
 from longtail.search.keys import Keys
 from longtail.search.memory import Memory
 from longtail.search.related import Related
@@ -97,7 +97,7 @@ def test_what_goes_with_labels_is_what_loops_say() -> None:
     documents = Texts.of([f"page {i}" for i in of_documents])
     truth = rng.random((16, 12)) < 0.25
     keys = np.eye(12, dtype=np.float32)
-    found = Named(labels, keys).related(documents, CSR(truth.astype(np.float32))).votes(keys).toarray()
+    found = LabelTexts(labels, keys).related(documents, CSR(truth.astype(np.float32))).votes(keys).toarray()
     expected = np.zeros((12, 12))
     for one in range(12):
         having = np.flatnonzero(truth[:, one])
