@@ -16,9 +16,10 @@ from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.devices import seed as seed_of
 from longtail.shards.shard import Shards
+from longtail.train.checkpoint import Apart, Stateful
 from longtail.train.course import Course
 from longtail.train.finite import NotFinite, must_be_a_number, must_be_finite, not_finite
-from longtail.train.progress import Progress, Stateful
+from longtail.train.progress import Progress
 from longtail.train.renewal import Renewal
 from longtail.train.together import Objective, Taken, Together
 
@@ -62,14 +63,15 @@ def fit(
     """
     state: dict[str, Stateful] = {"optimizer": optimizer, **course.state, **(others or {})}
     progress.claim()
-    position, steps = progress.restore(stage, modules, state), batches.steps()
-    if position.get("done"):
-        progress.log.passed(stage, position.get("epoch", course.epochs) * steps)
+    finished, steps = progress.finished(stage, modules), batches.steps()
+    if finished is not None:
+        progress.log.passed(stage, finished.get("epoch", course.epochs) * steps)
         return
     taker: _Steps = _Alone(modules, optimizer) if shards is None else Together(shards, modules, optimizer)
+    taker.begin()
+    position = progress.restore(stage, modules, state, taker.apart)
     epoch, start = position.get("epoch", 0), position.get("step", 0)
     progress.log.start(stage, steps=course.epochs * steps, done=epoch * steps + start)
-    taker.begin()
     try:
         while epoch < course.epochs:
             for step, parts in enumerate(_batches(taker, batches, epoch, start, before_epoch, renewal), start):
@@ -78,15 +80,15 @@ def fit(
                 taken = _taken(taker, objective, parts, place, seed=seed, ask=progress.is_due(), modules=modules)
                 progress.log.step(taken.terms, taken.rows, batches.pool_of(parts[0]), parts[0].positives)
                 if taken.asked and step + 1 < steps:
-                    with taker.whole(state=True):
-                        progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": step + 1})
+                    position = {"epoch": epoch, "step": step + 1}
+                    progress.checkpoint(stage, modules, state, position, taker.apart)
             epoch, start = epoch + 1, 0
-            with taker.whole(state=taken.asked):
+            with taker.whole():
                 must_be_finite(f"stage {stage}, end of epoch {epoch}", _states(modules))
                 said = course.ended(epoch)
                 progress.log.epoch(epoch, course.epochs, epoch * steps, **said)
-                if taken.asked and epoch < course.epochs:
-                    progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0})
+            if taken.asked and epoch < course.epochs:
+                progress.checkpoint(stage, modules, state, {"epoch": epoch, "step": 0}, taker.apart)
     finally:
         progress.log.stop()
     taker.end()
@@ -97,11 +99,14 @@ def fit(
 class _Steps(Protocol):
     """How steps are taken: `_Alone`, or `Together`, which see."""
 
+    @property
+    def apart(self) -> Apart | None: ...
+
     def batches(self, batches: Loader, epoch: int, start: int, stop: int) -> Iterator[list[Batch]]: ...
 
     def step(self, objective: Objective, parts: list[Batch], *, seed: int, ask: bool) -> Taken: ...
 
-    def whole(self, *, state: bool = False) -> AbstractContextManager[None]: ...
+    def whole(self) -> AbstractContextManager[None]: ...
 
     def begin(self) -> None: ...
 
@@ -110,6 +115,8 @@ class _Steps(Protocol):
 
 class _Alone:
     """Takes each step as a whole."""
+
+    apart = None
 
     def __init__(self, modules: Mapping[str, nn.Module], optimizer: torch.optim.Optimizer) -> None:
         self._device = next(parameter.device for module in modules.values() for parameter in module.parameters())
@@ -122,7 +129,7 @@ class _Alone:
         terms = take_step(objective, parts[0].to(self._device), self._optimizer, seed=seed)
         return Taken(terms, len(parts[0].rows), ask)
 
-    def whole(self, *, state: bool = False) -> AbstractContextManager[None]:  # noqa: ARG002
+    def whole(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def begin(self) -> None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from torch import nn
 
 from longtail.errors import BadInput
-from longtail.files import Kinds, must_be_free, must_hold, read_json, remove_file, remove_partial, write_json
+from longtail.files import Kinds, must_be_free, must_hold, read_json, remove_partial, write_json
 from longtail.locks import LOCK
 from longtail.modules.table import load_module_state
 from longtail.options import NATURAL
-from longtail.train.checkpoint import REMEDY, load_state, save_state
+from longtail.train.checkpoint import Apart, Checkpoint, Stateful, save_state, state_in
 from longtail.train.cost import Meter
-from longtail.train.finite import must_be_finite
 from longtail.train.log import Log
 
 SCHEMA = 2  # of run.json; the first has no number
@@ -56,16 +54,6 @@ def settings_of(run: Path) -> dict[str, Any]:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
-
-
-class Stateful(Protocol):
-    """Anything whose state belongs into a checkpoint: modules, optimisers, samplers."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state, as nested dicts of tensors and numbers."""
-
-    def load_state_dict(self, state: Any, /) -> Any:
-        """Take a state back."""
 
 
 class Progress:
@@ -159,36 +147,49 @@ class Progress:
         """Whether an earlier process has left a stage, or a part of one."""
         return self.folder is not None and (self.folder / "stages").is_dir()
 
-    def _path(self, stage: str, kind: str) -> Path | None:
-        return None if self.folder is None else self.folder / "stages" / f"{stage}{kind}.safetensors"
-
-    def restore(self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful]) -> dict[str, Any]:
-        """Bring a stage to where an earlier process left it.
+    def finished(self, stage: str, modules: Mapping[str, nn.Module]) -> dict[str, Any] | None:
+        """Load a stage that an earlier process finished into its modules.
 
         Returns:
-            ``{"done": True, "epoch": epochs that it took}`` where the stage is finished (its modules are loaded; those
-            that earlier versions finished do not say their epochs), else the position of its checkpoint
-            (everything is loaded), else an empty dict.
+            ``{"epoch": epochs that it took}``, which earlier versions did not say; None where it is not finished.
 
         Raises:
-            BadInput: what it left is not what was written, or not of this stage.
+            BadInput: what there is is not what was written, or not of this stage.
         """
-        finished, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if finished is not None and checkpoint is not None and finished.exists():
-            if self._writes:
-                checkpoint.unlink(missing_ok=True)  # there if a crash came between the two
-            with _state_in(finished) as saved:
-                for name, module in modules.items():
-                    load_module_state(module, saved[name])
-                return {"done": True, **saved.get("position", {})}
-        if checkpoint is not None and checkpoint.exists():
-            with _state_in(checkpoint) as saved:
-                for name, module in modules.items():
-                    load_module_state(module, saved["parts"][name])
-                for name, part in {**others, "log": self.log}.items():
-                    part.load_state_dict(saved["parts"][name])
-                return dict(saved["position"])
-        return {}
+        if self.folder is None or not (path := _result(self.folder, stage)).exists():
+            return None
+        if self._writes:
+            Checkpoint(self.folder, stage).forget()  # there if a crash came between the two
+        with state_in(path) as saved:
+            for name, module in modules.items():
+                load_module_state(module, saved[name])
+            return dict(saved.get("position", {}))
+
+    def restore(
+        self,
+        stage: str,
+        modules: Mapping[str, nn.Module],
+        others: Mapping[str, Stateful],
+        apart: Apart | None = None,
+    ) -> dict[str, Any]:
+        """Bring a stage to where its checkpoint is.
+
+        Returns:
+            The position of the checkpoint; empty where there is none.
+
+        Raises:
+            BadInput: it is not what was written, or not of this stage.
+        """
+        if self.folder is None:
+            return {}
+
+        def take(parts: Mapping[str, Any]) -> None:
+            for name, module in modules.items():
+                load_module_state(module, parts[name])
+            for name, part in {**others, "log": self.log}.items():
+                part.load_state_dict(parts[name])
+
+        return Checkpoint(self.folder, stage).read(take, apart)
 
     def is_due(self) -> bool:
         """Whether the last checkpoint is old enough for another one."""
@@ -196,23 +197,26 @@ class Progress:
         return self.folder is not None and time.monotonic() - self._last >= wait
 
     def checkpoint(
-        self, stage: str, modules: Mapping[str, nn.Module], others: Mapping[str, Stateful], position: Mapping[str, int]
+        self,
+        stage: str,
+        modules: Mapping[str, nn.Module],
+        others: Mapping[str, Stateful],
+        position: Mapping[str, int],
+        apart: Apart | None = None,
     ) -> None:
-        """Write a checkpoint.
+        """Write a checkpoint; all processes call it where some of it is apart.
 
         Raises:
             NotFinite: what it would hold is not; the last one stays.
         """
-        path = self._path(stage, ".checkpoint")
-        if path is None or not self._writes:
+        if self.folder is None:
             return
-        begun = time.monotonic()
-        parts = {name: part.state_dict() for name, part in {**modules, **others, "log": self.log}.items()}
-        must_be_finite(f"stage {stage}, epoch {position['epoch'] + 1}, after step {position['step']}", parts)
-        save_state(path, {"position": position, "parts": parts})
-        self.account()
-        self._last = time.monotonic()
-        self._taken = self._last - begun
+        begun, parts = time.monotonic(), {**modules, **others, "log": self.log}
+        Checkpoint(self.folder, stage).write(position, parts, apart, first=self._writes)
+        if self._writes:
+            self.account()
+            self._last = time.monotonic()
+            self._taken = self._last - begun
 
     def account(self) -> None:
         """Write what the run has cost up to now into ``cost.json``."""
@@ -221,23 +225,16 @@ class Progress:
 
     def finish(self, stage: str, modules: Mapping[str, nn.Module], epochs: int) -> None:
         """Keep the result of a stage that took so many epochs, and let its checkpoint go."""
-        path, checkpoint = self._path(stage, ""), self._path(stage, ".checkpoint")
-        if path is not None and checkpoint is not None and self._writes:
+        if self.folder is not None and self._writes:
             states = {name: module.state_dict() for name, module in modules.items()}
-            save_state(path, {**states, "position": {"epoch": epochs}})
-            remove_file(checkpoint)
+            save_state(_result(self.folder, stage), {**states, "position": {"epoch": epochs}})
+            Checkpoint(self.folder, stage).forget()
             self.account()
         self._last = time.monotonic()
 
 
-@contextmanager
-def _state_in(path: Path) -> Iterator[dict[str, Any]]:
-    """A saved state, for a block that takes it up."""
-    try:
-        yield load_state(path)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        found = " ".join(str(error).split())[:200]
-        raise BadInput(path, f"expected a state of this stage, found another ({found})", remedy=REMEDY) from error
+def _result(folder: Path, stage: str) -> Path:
+    return folder / "stages" / f"{stage}.safetensors"
 
 
 def _sha256(settings: Mapping[str, Any]) -> str:

@@ -26,12 +26,13 @@ from longtail.search.cells import products
 from longtail.shards.shard import Shards
 from longtail.text.ragged import Ragged
 from longtail.topk import FloatArray, IntArray, TopK
+from longtail.train.checkpoint import Stateful
 from longtail.train.course import Pace, Score, course_of
 from longtail.train.finite import must_be_finite
 from longtail.train.fit import fit
 from longtail.train.log import LOG, Log
 from longtail.train.plan import Plan, Reckoning
-from longtail.train.progress import Progress, Stateful
+from longtail.train.progress import Progress
 from longtail.train.rates import seconds_a_text, seconds_of_clusters
 from longtail.train.renewal import Renewal
 from longtail.train.spread import by_first, encoded, nearest, note_ranks
@@ -299,9 +300,8 @@ class Run:
             cluster = partial(balanced_clusters, vectors, size, generator=generator, device=self.device)
             with self.log.parts(what):
                 return by_first(self.ranks, cluster)
-        n = len(vectors)
-        self.plan.add(what, seconds_of_clusters(self.plan, n, int(vectors.shape[1]), size, self.device))
-        return np.arange(n) // size
+        self.plan.add(what, seconds_of_clusters(self.plan, len(vectors), int(vectors.shape[1]), size, self.device))
+        return np.arange(len(vectors)) // size
 
     def reckoning(self, encoder: Encoder, labels: int, encoded: Ragged | None = None) -> Reckoning:
         """The cost of a step against all labels, from the products that it cannot do without.

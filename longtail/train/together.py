@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,8 @@ from longtail.modules.table import Table
 from longtail.shards.rows import RowsHere
 from longtail.shards.shard import Part, Shard, Shards, added
 from longtail.train.finite import must_be_a_number
+
+_ROWS = "rows"  # of a table itself, beside the optimiser's state of them
 
 Objective: TypeAlias = Callable[[Batch], dict[str, Tensor]]
 """The loss terms of a batch, or of a part of one, by name, times their weights: means over documents."""
@@ -122,14 +124,9 @@ class Together:
         swapped.take(torch.cat(ranks.exchange([total] * ranks.world)), shards.count)
 
     @contextmanager
-    def whole(self, *, state: bool = False) -> Iterator[None]:
-        """Tables with all of their rows in every process, within this context.
-
-        Args:
-            state: whether the first process also has the optimiser's state of all rows.
-        """
+    def whole(self) -> Iterator[None]:
+        """Tables with all of their rows in every process, within this context."""
         cuts = {id(table): table.rows_here for table in self._tables}
-        of_state = self._join_state() if state else []
         for table in self._tables:
             if (cut := table.rows_here) is not None:
                 table.weight.data, table.rows_here = self._joined(table.weight.data, cut), None
@@ -139,8 +136,6 @@ class Together:
             for table in self._tables:
                 if (cut := cuts[id(table)]) is not None:
                     table.weight.data, table.rows_here = self._cut(table.weight.data, cut), cut
-            for holder, name, own in of_state:
-                holder[name] = own
 
     def begin(self) -> None:
         """Leave this process the rows of its own shards, of all tables and of the optimiser's state of them."""
@@ -160,37 +155,78 @@ class Together:
                 table.weight.grad = None
                 table.weight.data, table.rows_here = self._joined(table.weight.data, cut), None
 
+    @property
+    def apart(self) -> Together:
+        """What a checkpoint has in files of their own: see `longtail.train.checkpoint.Apart`."""
+        return self
+
+    @property
+    def own(self) -> range:
+        """The shards of this process."""
+        return self._shards.own
+
+    def rows(self, shard: int) -> dict[str, Any]:
+        """The rows of one of them, of each table and of the optimiser's state of it."""
+        return {"tables": [self._rows_of(table, shard) for table in self._tables]}
+
+    def take(self, shard: int, rows: Mapping[str, Any]) -> None:
+        """Take back what `rows` gave."""
+        for table, came in zip(self._tables, rows["tables"], strict=True):
+            state, cut = self._optimizer.state[table.weight], table.rows_here
+            assert cut is not None
+            for name, value in came.items():
+                if name != _ROWS and len(state[name]) != len(table.weight):
+                    state[name] = value.new_zeros(len(table.weight), *value.shape[1:], device=self._device)
+                held = table.weight.data if name == _ROWS else state[name]
+                held[cut.part(shard)] = value
+
+    @contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Tables, and the optimiser's state of them, without rows, within this context."""
+        weights = [table.weight.data for table in self._tables]
+        held = [state for table in self._tables for state in self._state_of(table)]
+        for holder, name, value in held:
+            holder[name] = _no_rows(value)
+        for table in self._tables:
+            table.weight.data = _no_rows(table.weight.data)
+        try:
+            yield
+        finally:
+            for table, weight in zip(self._tables, weights, strict=True):
+                table.weight.data = weight
+            for holder, name, value in held:
+                holder[name] = value
+
+    def wait(self) -> None:
+        """Go on when all processes have come here."""
+        self._shards.ranks.wait()
+
     def _state_of(self, table: Table) -> Iterator[tuple[dict[str, Tensor], str, Tensor]]:
         state = self._optimizer.state.get(table.weight, {})
         for name, value in [*state.items()]:
             if isinstance(value, Tensor) and value.dim() and len(value) == len(table.weight):
                 yield state, name, value
 
-    def _join_state(self) -> list[tuple[dict[str, Tensor], str, Tensor]]:
-        """Join the optimiser's state in the first process. Returns what it was, and where."""
-        held = []
-        for table in self._tables:
-            if (cut := table.rows_here) is not None:
-                for holder, name, value in self._state_of(table):
-                    held.append((holder, name, value))
-                    holder[name] = self._joined(value, cut, to_first=True)
-        return held
+    def _rows_of(self, table: Table, shard: int) -> dict[str, Tensor]:
+        assert table.rows_here is not None
+        part = table.rows_here.part(shard)
+        return {_ROWS: table.weight.data[part], **{name: value[part] for _, name, value in self._state_of(table)}}
 
     def _cut(self, whole: Tensor, cut: RowsHere) -> Tensor:
         return whole[torch.cat([cut.ids(index) for index in cut.own]).to(whole.device)]
 
-    def _joined(self, own: Tensor, cut: RowsHere, *, to_first: bool = False) -> Tensor:
-        """All rows, of those that each process has; where only the first is to have them, the others keep their own."""
-        ranks = self._shards.ranks
-        came = ranks.exchange([own if rank == 0 or not to_first else own[:0] for rank in range(ranks.world)])
-        if to_first and not ranks.first:
-            return own
+    def _joined(self, own: Tensor, cut: RowsHere) -> Tensor:
+        """All rows, of those that each process has."""
         whole = own.new_empty(cut.length, *own.shape[1:])
         each = len(cut.own)
-        for rank, rows in enumerate(came):
+        for rank, rows in enumerate(self._shards.ranks.exchange([own] * self._shards.ranks.world)):
             of = RowsHere(cut.length, cut.count, range(rank * each, (rank + 1) * each))
             whole[torch.cat([of.ids(index) for index in of.own]).to(own.device)] = rows
         return whole
+
+
+def _no_rows(tensor: Tensor) -> Tensor:
+    return tensor.new_empty(0, *tensor.shape[1:])
 
 
 class _Swapped:

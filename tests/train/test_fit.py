@@ -333,7 +333,8 @@ def test_a_clock_that_jumps_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("time.time", lambda: 1e9 + next(jumps))
     monkeypatch.setattr("time.time_ns", lambda: int(1e18 + 1e9 * next(jumps)))
     written = []
-    monkeypatch.setattr("longtail.train.progress.save_state", lambda path, state: written.append(path.name))
+    for where in ("checkpoint", "progress"):
+        monkeypatch.setattr(f"longtail.train.{where}.save_state", lambda path, state: written.append(path.name))
     run = Run(tmp_path, Log(tmp_path / "metrics.jsonl"), interval=0.0)
     Stage(run).fit()
     assert len(written) == EPOCHS * 8  # a checkpoint after each step but the last, and the finished stage
