@@ -1,10 +1,12 @@
 """Approximate search over a million labels, beside exact search: the time of single queries, and what they find.
 
     python benchmarks/ann.py RUN [--labels 1000000] [--queries 2000] [--method hnsw|ivfpq] [--out FOLDER]
+    python benchmarks/ann.py RUN --own [--queries 2000] [--method hnsw|ivfpq]
 
 Made-up labels, each half of the words of one real label and half of another's, get vectors from the encoder of RUN, and
 every second one an example document; the table is that of the run's best score kind. Queries are titles made likewise
-of the test documents of the run's data set; one half chooses the effort, and all figures are of the other.
+of the test documents of the run's data set; one half chooses the effort, and all figures are of the other. With
+``--own``, labels and queries are the run's own labels and its test documents as they are.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import numpy as np
 
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
+from longtail.memory import peak_bytes
 from longtail.model import Model, load
 from longtail.search import build_index
 from longtail.search.faiss import exact_in_blocks, recall
@@ -57,6 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("--labels", type=int, default=1_000_000)
+    parser.add_argument("--own", action="store_true")
     parser.add_argument("--queries", type=int, default=2_000)
     parser.add_argument("--method", default="hnsw")
     parser.add_argument("--out", type=Path, help="keep the model and its index in this run folder")
@@ -67,23 +71,26 @@ def main() -> None:
     settings = json.loads((options.run / "run.json").read_text(encoding="utf-8"))
     test = Dataset.read(settings["data"], fields=model.fields).test
     assert test is not None
-    asked = spliced(list(test.documents.fields["title"]), options.queries, generator)
     start = time.monotonic()
-    large = many_labels(model, options.labels, generator)
-    kind = large.kinds[-1]
-    queries = large.queries(large.encode(Texts.of(asked)), kind)
-    print(
-        f"{len(large.labels):,} labels, {kind}, width {queries.shape[1]}: {time.monotonic() - start:.0f} s", flush=True
-    )
+    if options.own:
+        large, asked = model, test.documents.take(np.arange(min(options.queries, len(test))))
+    else:
+        asked = Texts.of(spliced(list(test.documents.fields["title"]), options.queries, generator))
+        large = many_labels(model, options.labels, generator)
+    kind, labels = large.kinds[-1], len(large.labels)
+    queries = large.queries(large.encode(asked), kind)
+    print(f"{labels:,} labels, {kind}, width {queries.shape[1]}: {time.monotonic() - start:.0f} s", flush=True)
     if options.out is not None and not (options.out / "model").exists():
         large.save(options.out / "model")
     rows = partial(large.table, kind)
-    index = build_index(rows, options.labels, queries, method=options.method)
-    print(index.measured, flush=True)
+    start, processor = time.monotonic(), time.process_time()
+    index = build_index(rows, labels, queries, method=options.method)
+    took = f"{time.monotonic() - start:.0f} s, {time.process_time() - processor:.0f} s of processor time"
+    print(f"{index.measured}, built in {took}, peak {peak_bytes() / 2**30:.1f} GiB", flush=True)
     if options.out is not None:
         index.save(options.out / "model" / "index" / kind)
     held, few = queries[1::2], 50
-    truth = exact_in_blocks(rows, options.labels, held, 10)
+    truth = exact_in_blocks(rows, labels, held, 10)
     print(f"recall@10 {recall(index.search(held, 10), truth):.4f}")
     print("approximate:", milliseconds(partial(index.search), held, len(held)))
     print("exact:      ", milliseconds(partial(large.index(kind).search), held, few))
