@@ -32,7 +32,7 @@ class Stateful(Protocol):
 
 
 class Apart(Protocol):
-    """What is no process' alone: each keeps its part of a checkpoint in files of its own."""
+    """What each process holds a part of: it is kept in files of its own, one for each shard, beside the checkpoint."""
 
     @property
     def own(self) -> Sequence[int]:
@@ -52,9 +52,10 @@ class Apart(Protocol):
 
 
 class Checkpoint:
-    """The checkpoint of a stage: a file of what every process has, and one of each shard's rows, which are there first.
+    """The checkpoint of a stage: a file of what every process has, and one of the rows of each shard.
 
-    It counts once the first is there, which says which of the others belong to it.
+    The files of shards are written before the other, which has a position as their names have. So there is a checkpoint
+    once that one is there, and what was killed before leaves the last one as it was.
 
     Args:
         folder: of the run.
@@ -68,7 +69,7 @@ class Checkpoint:
     def write(
         self, position: Mapping[str, int], parts: Mapping[str, Stateful], apart: Apart | None, *, first: bool
     ) -> None:
-        """Write it; rows that belong to an earlier one go.
+        """Write it, and remove the rows of shards that belong to an earlier one.
 
         Args:
             position: the epoch, and the step in it, that comes next.
