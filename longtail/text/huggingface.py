@@ -48,16 +48,18 @@ def model_folder(name: str | Path) -> Path:
     """The folder of a transformer.
 
     Args:
-        name: a folder; else ``minilm`` (MiniLM-L6, 384 wide), which an installed package carries; else a Hugging Face
-            name, whose files are downloaded once and then kept in Hugging Face's cache.
+        name: ``minilm`` (MiniLM-L6, 384 wide), which an installed package carries, a folder of that name being
+            ``./minilm``, or a path; else a folder; else a Hugging Face name, whose files are downloaded once and then
+            kept in Hugging Face's cache.
 
     Raises:
         MissingExtra: a package is not installed.
         LongtailError: none of the three has such a model.
     """
-    if Path(name).is_dir():
+    package = _PACKAGES.get(name) if isinstance(name, str) else None  # also where a run of that name is being made
+    if package is None and Path(name).is_dir():
         return Path(name)
-    if package := _PACKAGES.get(str(name)):
+    if package is not None:
         found = importlib.util.find_spec(package.replace("-", "_"))
         if found is None or found.origin is None:
             raise MissingExtra(package, extra=str(name), purpose=f"the encoder {name}")

