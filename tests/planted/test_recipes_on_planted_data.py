@@ -198,7 +198,7 @@ def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
 
     bundle = request.getfixturevalue(recipe)
     bundle.save(tmp_path / "model")
-    loaded = Bundle.load(tmp_path / "model", device=torch.device("cpu"))
+    loaded = Bundle.load(tmp_path / "model", device=bundle.device)
     for kind in bundle.kinds:
         before = bundle.rank(data.dataset.test.documents, 5, kind=kind)
         after = loaded.rank(data.dataset.test.documents, 5, kind=kind)

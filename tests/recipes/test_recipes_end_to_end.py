@@ -85,7 +85,7 @@ def test_static_vectors_start_the_words_that_they_know(tiny, tmp_path):
     np.save(tmp_path / "words.npy", np.eye(2, 8, dtype=np.float32))
     (tmp_path / "words.txt").write_text("shoes\ntable\n")
     path = str(tmp_path / "words.npy")
-    bundle = recipes.dpr(tiny, width=8, epochs=0, static_vectors=path)
+    bundle = recipes.dpr(tiny, width=8, epochs=0, static_vectors=path, device="cpu")
     index = {name: i for i, name in enumerate(bundle.encoder.tokenizer.features)}
     np.testing.assert_array_equal(bundle.encoder.table.weight.detach()[index["shoes"]], np.eye(8)[0])
     with pytest.raises(LongtailError, match=r"expected \(2, 16\), by its words and the width, found \(2, 8\)"):

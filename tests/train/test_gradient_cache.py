@@ -87,6 +87,7 @@ def test_only_the_vectors_are_held_between_the_passes():
         saved.clear()
         encode_cached(layers, [torch.ones(3, 4) for _ in range(2)])
     assert plain >= 10
+    saved = [shape for shape in saved if shape != (0,)]  # which some versions of torch keep beside, where a GPU is
     assert saved == [(4, 4), (3, 4)] * 2  # a parameter, for its device, and the texts
 
 
