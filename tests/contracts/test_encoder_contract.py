@@ -249,7 +249,9 @@ def test_an_encoder_from_outside_is_one_row(monkeypatch: pytest.MonkeyPatch, tmp
     data = Dataset.from_texts(
         ["red fish", "blue bird", "one", "two"] * 3, [[0], [1], [2], [3]] * 3, ["r", "b", "o", "t"]
     )
-    model = recipes.unidec(data, encoder="letters", width=8, epochs=1, validation=0.0, out=tmp_path / "run", device="cpu")
+    model = recipes.unidec(
+        data, encoder="letters", width=8, epochs=1, validation=0.0, out=tmp_path / "run", device="cpu"
+    )
     opened = load(tmp_path / "run", device="cpu")
     np.testing.assert_array_equal(opened.encode(data.train.documents), model.encode(data.train.documents))
     monkeypatch.delitem(ENCODERS, "letters")
