@@ -104,7 +104,8 @@ def _asked(run: Run, model: Path, documents: Texts, temperature: float) -> tuple
     scorer = teacher.scorer("fused" if teacher.fusion is not None else _last_inner_product(teacher))
     if run.plan is not None:
         width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, len(documents))))
-        seconds = run.plan.rate(("teacher", model), lambda: timed(lambda: teacher.encode(some)) / max(1, len(some)))
+        encode = partial(teacher.encode, some)
+        seconds = run.plan.rate(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
         shapes = (len(documents), width), (len(teacher.labels), width)
         run.plan.add("asking the teacher", len(documents) * seconds, held=sum(4 * n * width for n, _ in shapes))
         return np.broadcast_to(np.float32(0), shapes[0]), np.broadcast_to(np.float32(0), shapes[1])

@@ -24,7 +24,7 @@ def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, s
     some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), SAMPLE)).astype(np.int64))
     count = max(1, len(some))
     return plan.rate(
-        (*of, type(encoder), encoder.width), lambda: timed(lambda: embed(encoder, some, device=device)) / count
+        (*of, type(encoder), encoder.width), lambda: timed(lambda: embed(encoder, some, device=device), device) / count
     )
 
 
@@ -35,7 +35,7 @@ def seconds_of_clusters(plan: Plan, count: int, width: int, size: int, device: t
     def measure() -> float:
         draws = np.random.default_rng(0)
         some = draws.standard_normal((sample, width), np.float32)
-        taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=device))
+        taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=device), device)
         return taken / max(1.0, sample * cuts(sample, size))
 
     return count * cuts(count, size) * plan.rate(("clusters", width, size, sample), measure)

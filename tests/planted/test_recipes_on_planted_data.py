@@ -192,7 +192,6 @@ def test_dexml_finds_labels_by_their_text_and_only_those(data, options):
 
 @pytest.mark.parametrize("recipe", ["ngame", "unidec", "renee"])
 def test_a_saved_bundle_predicts_the_same(data, recipe, request, tmp_path):
-
     from longtail.model import Bundle
 
     bundle = request.getfixturevalue(recipe)
