@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -39,12 +39,13 @@ class Calibration:
     """The probabilities of one score kind.
 
     A label with f training points and score s, of a document whose best label has score t, has the logit
-    a s + b t + c, where each of a, b and c is linear in (1, ln(1 + f), [f = 0]), as the weights of a fusion are. Then a
-    curve makes a probability of it: the logistic one (Platt, 1999), or, where that was worse on held-out documents, one
-    of isotonic regression. For one document and one f, a higher score is never less probable.
+    a s + b t + c sqrt(t - s) + d, where a, b and d are linear in (1, ln(1 + f), [f = 0]), as the weights of a fusion
+    are, and c is a number, at most 0. Then a curve makes a probability of it: the logistic one (Platt, 1999), or, where
+    that was worse on held-out documents, one of isotonic regression. For one document and one f, a higher score is
+    never less probable.
 
     Attributes:
-        weights: (3, 3) float64, rows a, b, c over (1, ln(1 + f), [f = 0]).
+        weights: (4, 3) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0]).
         logits: (G,) float64, ascending, where the curve of isotonic regression is known; none for the logistic curve.
         chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
         kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
@@ -65,9 +66,9 @@ class Calibration:
             frequency: (n, K) training points of the labels.
         """
         there = np.isfinite(scores)
-        inputs = np.where(there, scores, 0), np.where(there, best[:, None], 0), np.ones(scores.shape)
-        a, b, c = np.tensordot(self.weights, features_of(frequency), 1)
-        logits = np.maximum(a, 0) * inputs[0] + b * inputs[1] + c * inputs[2]
+        inputs = _inputs(np.where(there, scores, 0), np.where(there, best[:, None], 0))
+        a, b, c, d = np.tensordot(self.weights, features_of(frequency), 1)
+        logits = np.sum([np.maximum(a, 0), b, c, d] * inputs, 0)
         chances = np.interp(logits, self.logits, self.chances) if len(self.logits) else _logistic(logits)
         return np.where(there, chances, 0).astype(np.float32)
 
@@ -113,7 +114,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
 
     Logistic regression on the pairs of documents and labels (of labels that have training points, where no other one is
     true: the others are as probable as the rarest of these), and isotonic regression on its logits if that has the
-    lower log loss in two-fold cross-fitting.
+    lower log loss in two-fold cross-fitting. In all of it a pair weighs 1 / sqrt(place of the label): the first labels
+    are the ones that are looked at, and those behind them are many.
 
     Args:
         top: (n, K) ranked labels of n held-out documents, of which the first `DEPTH` count.
@@ -131,7 +133,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     crossed = [[_learned(one, isotonic=curve)(*other.asked)[:, 0] for one, other in both] for curve in (False, True)]
     right = np.concatenate([other.truth for _, other in both])
     logistic, isotonic = (np.concatenate(parts) for parts in crossed)
-    better = _log_loss(isotonic, right) < _log_loss(logistic, right)
+    weights = np.concatenate([other.weights for _, other in both])
+    better = _log_loss(isotonic, right, weights) < _log_loss(logistic, right, weights)
     made = _learned(pairs, isotonic=better)
     kept = _kept(isotonic if better else logistic, right, int(np.count_nonzero(truth.data > 0)))
     return Calibration(made.weights, made.logits, made.chances, kept)
@@ -144,9 +147,13 @@ def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
 
 
 def calibrations_of(arrays: Mapping[str, AnyArray]) -> dict[str, Calibration]:
-    """The calibrations that `arrays_of` made arrays of."""
+    """The calibrations that `arrays_of` made arrays of; earlier models have no weight of sqrt(t - s)."""
     kinds = dict.fromkeys(name.rpartition(".")[0] for name in arrays)
-    return {kind: Calibration(*(arrays[f"{kind}.{part.name}"] for part in fields(Calibration))) for kind in kinds}
+    found = {kind: Calibration(*(arrays[f"{kind}.{part.name}"] for part in fields(Calibration))) for kind in kinds}
+    return {
+        kind: replace(one, weights=np.insert(one.weights, 2, 0, axis=0)) if len(one.weights) == 3 else one
+        for kind, one in found.items()
+    }
 
 
 class _Pairs(NamedTuple):
@@ -157,13 +164,15 @@ class _Pairs(NamedTuple):
     best: FloatArray
     frequency: IntArray
     truth: BoolArray
+    weights: Float64Array
 
     @classmethod
     def of(cls, top: TopK, truth: CSR, frequency: IntArray) -> _Pairs:
         there = top.ids >= 0
-        documents = there.nonzero()[0]
+        documents, places = there.nonzero()
         labels, best = top.ids[there], top.scores[documents, 0]
-        return cls(documents, top.scores[there], best, frequency[labels], holds(truth, top.ids)[there])
+        right, weights = holds(truth, top.ids)[there], (1.0 + places) ** -0.5
+        return cls(documents, top.scores[there], best, frequency[labels], right, weights / weights.mean())
 
     def informative(self) -> _Pairs:
         """Those that the truth says something about: without new labels, where not one of these is true."""
@@ -181,6 +190,12 @@ class _Pairs(NamedTuple):
         return self.scores[:, None], self.best, self.frequency[:, None]
 
 
+def _inputs(scores: FloatArray, best: FloatArray) -> Float64Array:
+    """(4, ...) what the weights are of; rivals that are alike are told apart by the root of what they are behind."""
+    scores, best = np.broadcast_arrays(scores.astype(np.float64), best.astype(np.float64))
+    return np.stack([scores, best, np.sqrt(np.maximum(best - scores, 0)), np.ones(scores.shape)])
+
+
 def _logistic(logits: Float64Array) -> Float64Array:
     chances: Float64Array = 0.5 + 0.5 * np.tanh(logits / 2)  # which does not overflow
     return chances
@@ -193,32 +208,37 @@ def _learned(pairs: _Pairs, *, isotonic: bool) -> Calibration:
     if not isotonic:
         return made
     chances = np.clip(made(*pairs.asked)[:, 0].astype(np.float64), 1e-7, 1 - 1e-7)
-    return Calibration(made.weights, *_curve(np.log(chances / (1 - chances)), pairs.truth), made.kept)
+    curve = _curve(np.log(chances / (1 - chances)), pairs.truth, pairs.weights)
+    return Calibration(made.weights, *curve, made.kept)
 
 
 def _weights(pairs: _Pairs) -> Float64Array:
-    """(3, 3) the weights of logistic regression: with the least log loss, and a little decay."""
+    """(4, 3) the weights of logistic regression: with the least log loss, and a little decay."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
-    inputs = np.stack([pairs.scores, pairs.best, np.ones(len(pairs.truth))])[:, None] * features_of(pairs.frequency)
-    inputs = inputs.reshape(9, -1)  # (9, E)
-    constant = 6  # the place of 1 x 1
+    inputs = _inputs(pairs.scores, pairs.best)[:, None] * features_of(pairs.frequency)
+    inputs = inputs.reshape(12, -1)  # (12, E)
+    constant = 9  # the place of 1 x 1
     means, spread = inputs.mean(1), inputs.std(1)
     means[constant], spread[spread < 1e-9] = 0, 1
     inputs = (inputs - means[:, None]) / spread[:, None]
-    decay = np.where(np.arange(9) == constant, 0, _DECAY)
+    decay, v = np.where(np.arange(12) == constant, 0, _DECAY), pairs.weights
 
     def loss(weights: Float64Array) -> tuple[float, Float64Array]:
         logits = weights @ inputs
-        value = np.logaddexp(0, logits).sum() - logits[pairs.truth].sum() + (decay * weights) @ weights / 2
-        return float(value), inputs @ (_logistic(logits) - pairs.truth) + decay * weights
+        value = v @ (np.logaddexp(0, logits) - logits * pairs.truth) + (decay * weights) @ weights / 2
+        return float(value), inputs @ (v * (_logistic(logits) - pairs.truth)) + decay * weights
 
-    best: Float64Array = minimize(loss, np.zeros(9), jac=True, method="L-BFGS-B", options={"maxiter": 500}).x / spread
+    free, none = (None, None), (0, 0)
+    bounds = [*[free] * 6, (None, 0), none, none, *[free] * 3]  # a label that is further behind is not more probable
+    options = {"maxiter": 500}
+    best: Float64Array = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    best /= spread
     best[constant] -= best @ means
-    return extended(best.reshape(3, 3), pairs.frequency, pairs.truth)
+    return extended(best.reshape(4, 3), pairs.frequency, pairs.truth)
 
 
-def _curve(logits: Float64Array, truth: BoolArray) -> tuple[Float64Array, Float64Array]:
+def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
     """Isotonic regression (Zadrozny and Elkan, 2002, section 3.2) over groups of pairs: (G,) logits and probabilities.
 
     The groups are small where logits are high, since few pairs are right, and what is right is there.
@@ -226,9 +246,9 @@ def _curve(logits: Float64Array, truth: BoolArray) -> tuple[Float64Array, Float6
     from scipy.optimize import isotonic_regression  # noqa: PLC0415  (as above)
 
     group = _groups(logits)  # (E,)
-    count = np.bincount(group)
-    shares = (np.bincount(group, truth) + 0.5) / (count + 1)  # never 0 or 1
-    return np.bincount(group, logits) / count, isotonic_regression(shares, weights=count.astype(np.float64)).x
+    count = np.bincount(group, weights)
+    shares = (np.bincount(group, weights * truth) + 0.5) / (count + 1)  # never 0 or 1
+    return np.bincount(group, weights * logits) / count, isotonic_regression(shares, weights=count).x
 
 
 def _groups(values: Float64Array) -> IntArray:
@@ -242,9 +262,9 @@ def _groups(values: Float64Array) -> IntArray:
     return np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)[1].astype(np.int64)
 
 
-def _log_loss(chances: FloatArray, truth: BoolArray) -> float:
+def _log_loss(chances: FloatArray, truth: BoolArray, weights: Float64Array) -> float:
     wrong = np.where(truth, 1 - chances.astype(np.float64), chances)
-    return -float(np.log1p(-np.minimum(wrong, 1 - 1e-7)).sum())
+    return -float(weights @ np.log1p(-np.minimum(wrong, 1 - 1e-7)))
 
 
 def _kept(chances: FloatArray, right: BoolArray, relevant: int) -> Float64Array:

@@ -65,7 +65,7 @@ def test_planted_probabilities_are_found_on_fresh_documents(chances, is_logistic
     top, _, planted = simulated(chances, 500, 1)
     found = calibration(top.scores, top.scores[:, 0], FREQUENCY[top.ids])
     assert found.dtype == np.float32
-    assert np.abs(found - planted).mean() < 0.025
+    assert np.abs(found - planted).mean() < (0.025 if is_logistic else 0.035)
     for part in (FREQUENCY[top.ids] == 0, FREQUENCY[top.ids] > 100):
         assert abs(found[part].mean() - planted[part].mean()) < 0.02
 
@@ -109,13 +109,14 @@ def test_new_labels_are_as_probable_as_the_rarest_where_none_of_them_was_right()
 
 
 def test_probabilities_by_hand() -> None:
-    """a = 1 + ln(1 + f), b = -1, c = -2 where f = 0; a below 0 is 0."""
-    calibration = Calibration(np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]]), NONE, NONE, np.zeros((3, 0)))
+    """a = 1 + ln(1 + f), b = -1, c = -1, d = -2 where f = 0; a below 0 is 0."""
+    weights = np.array([[1.0, 1, 0], [-1, 0, 0], [-1, 0, 0], [0, 0, -2]])
+    calibration = Calibration(weights, NONE, NONE, np.zeros((3, 0)))
     scores = np.array([[2, 1, -np.inf], [-np.inf] * 3], np.float32)
     found = calibration(scores, np.array([2, -np.inf], np.float32), np.array([[0, 3, 0], [0, 0, 0]]))
-    expected = [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2), 0], [0, 0, 0]]
+    expected = [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2 - 1), 0], [0, 0, 0]]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    falling = Calibration(np.array([[1.0, -1, 0], [0, 0, 0], [0, 0, 0]]), NONE, NONE, np.zeros((3, 0)))
+    falling = Calibration(np.array([[1.0, -1, 0], *np.zeros((3, 3))]), NONE, NONE, np.zeros((3, 0)))
     assert falling(scores[:1, :2], scores[0, :1], np.array([[100, 100]])).tolist() == [[0.5, 0.5]]
     curve = Calibration(falling.weights, np.array([0.0, 2]), np.array([0.1, 0.5]), np.zeros((3, 0)))
     found = curve(np.array([[9, 1.5, -3]], np.float32), np.array([9], np.float32), np.zeros((1, 3), np.int64))
@@ -125,19 +126,20 @@ def test_probabilities_by_hand() -> None:
 def test_the_curve_is_that_of_pooled_neighbours_with_loops() -> None:
     generator = np.random.default_rng(0)
     logits = generator.normal(size=700).round(1)  # ties
-    truth = generator.random(700) < logistic(logits)
-    places, chances = module._curve(logits, truth)
+    truth, weights = generator.random(700) < logistic(logits), generator.random(700)
+    places, chances = module._curve(logits, truth, weights)
     group = module._groups(logits)
     blocks: list[list[float]] = []  # sum, weight, groups
     for g in range(group.max() + 1):
-        inside = truth[group == g]
-        blocks.append([(inside.sum() + 0.5) / (len(inside) + 1) * len(inside), len(inside), 1])
+        inside, weight = truth[group == g] @ weights[group == g], weights[group == g].sum()
+        blocks.append([(inside + 0.5) / (weight + 1) * weight, weight, 1])
         while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
             last = blocks.pop()
             blocks[-1] = [one + other for one, other in zip(blocks[-1], last, strict=True)]
     naive = [total / weight for total, weight, groups in blocks for _ in range(int(groups))]
     np.testing.assert_allclose(chances, naive, rtol=1e-12)
-    np.testing.assert_allclose(places, [logits[group == g].mean() for g in range(len(places))])
+    means = [np.average(logits[group == g], weights=weights[group == g]) for g in range(len(places))]
+    np.testing.assert_allclose(places, means)
 
 
 def test_groups_are_small_where_values_are_high_and_ties_share_one() -> None:
@@ -172,7 +174,7 @@ def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
 
 def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
     kept = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.8, 0.7, 0.9], [0.9, 0.7, 0.6, 0.2]])
-    calibration = Calibration(np.zeros((3, 3)), NONE, NONE, kept)
+    calibration = Calibration(np.zeros((4, 3)), NONE, NONE, kept)
     assert calibration.at_precision(0.7) == (0.2, 0.8, 0.7)
     assert calibration.at_precision(0.9).threshold == 0.4
     with pytest.raises(BadInput, match=r"precision: expected what a threshold kept .*, 0\.900 at most, .* found 0\.95"):
@@ -218,3 +220,24 @@ def test_arrays_and_back() -> None:
     assert list(back) == ["first-encoder", "fused"]
     for name in ("weights", "logits", "chances", "kept"):
         np.testing.assert_array_equal(getattr(back["fused"], name), getattr(one, name))
+
+
+def crowded(scores: Float64Array, frequency: IntArray) -> Float64Array:
+    """The best label is right far more often than one just behind it, as a line through s and t cannot say."""
+    return logistic(2.5 - 2 * np.sqrt(scores[:, :1] - scores) - 2)
+
+
+def test_first_labels_are_as_probable_as_said_where_those_just_behind_are_not() -> None:
+    """Of 20 labels each, that were drawn so: the mean of what is said of each of the first places is what is right."""
+    calibration = learned(crowded)
+    top, _, planted = simulated(crowded, 2000, 1)
+    found = calibration(top.scores, top.scores[:, 0], FREQUENCY[top.ids])
+    np.testing.assert_allclose(found[:, :5].mean(0), planted[:, :5].mean(0), atol=0.02)
+
+
+def test_the_calibration_of_an_earlier_model_says_what_it_said() -> None:
+    """It has no weight of the root of what a label is behind."""
+    weights = np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]])
+    arrays = arrays_of({"fused": Calibration(weights, NONE, NONE, np.zeros((3, 0)))})
+    found = calibrations_of(arrays)["fused"](np.array([[2, 1]], np.float32), np.array([2.0]), np.array([[0, 3]]))
+    np.testing.assert_allclose(found, [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2)]], rtol=1e-6)
