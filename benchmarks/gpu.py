@@ -1,11 +1,13 @@
 """What a machine with a card does: its checks, and transformers trained by four recipes, some minutes of it at a time.
 
-    python benchmarks/gpu.py DATA [--encoders minilm FOLDER ...] [--out runs/bench-gpu] [--minutes 9] [--dry-run]
+    python benchmarks/gpu.py DATA [--encoders minilm FOLDER ...] [--enrich GRAPH] [--out runs/bench-gpu] [--minutes 9]
+        [--dry-run]
 
 Each call works for so many minutes at most, and the same call goes on where the last one ended, until it says that all
 is done: first the checks that are marked for a GPU, then each recipe with each encoder (`longtail compare`, whose
 ``report.html`` is in the same folder). ``bench-gpu.md`` has the card and the tables of what there is so far. RAMEN and
-OAK want a data set with a graph, and are left out for one without. ``--dry-run`` plans each run on this machine.
+OAK want a data set with a graph, and are left out for one without; of several, ``--enrich`` says whose nodes OAK reads,
+else it is the first. ``--dry-run`` plans each run on this machine.
 """
 
 from __future__ import annotations
@@ -31,20 +33,21 @@ from longtail.train.run import Run
 
 ROOT = Path(__file__).parent.parent
 OF_GRAPHS = ("ramen", "oak")
-RECIPE_OPTIONS = {"unidec": "positives=1", "ngame": "", "ramen": "", "oak": ""}  # a transformer reads few labels a step
+RECIPE_OPTIONS = {"unidec": "positives=1", "ngame": "", "ramen": ""}  # a transformer reads few labels a step
 OPTIONS = "random_negatives=0"
 LONGEST = "24h"  # of a run: with a budget, checkpoints are two minutes apart
 GRACE = 30  # seconds in which a process ends that is told to
 
 
-def methods(encoders: Sequence[str], options: str, *, graphs: bool) -> list[str]:
-    """Each recipe with each encoder, as ``longtail compare`` takes it."""
+def methods(encoders: Sequence[str], options: str, *, enrich: str | None) -> list[str]:
+    """Each recipe with each encoder, as ``longtail compare`` takes it; without a graph, those that need none."""
+    own_options = RECIPE_OPTIONS | {"oak": f"enrich={enrich}"}
     return [
         f"{Path(encoder).name}-{recipe}={recipe}:"
         + ",".join(filter(None, (f"encoder={encoder}", OPTIONS, own, options)))
         for encoder in encoders
-        for recipe, own in RECIPE_OPTIONS.items()
-        if graphs or recipe not in OF_GRAPHS
+        for recipe, own in own_options.items()
+        if enrich is not None or recipe not in OF_GRAPHS
     ]
 
 
@@ -106,6 +109,7 @@ def main(given: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--encoders", nargs="+", default=["minilm"])
+    parser.add_argument("--enrich", help="the graph whose nodes OAK reads; the data set's first by default")
     parser.add_argument("--out", type=Path, default=Path("runs/bench-gpu"))
     parser.add_argument("--minutes", type=float, default=9)
     parser.add_argument("--options", default="", help="of every run, as epochs=1,batch=16")
@@ -113,7 +117,7 @@ def main(given: Sequence[str] | None = None) -> None:
     o = parser.parse_args(given)
     end = time.monotonic() + 60 * o.minutes - GRACE
     data, out = o.data.resolve(), o.out.resolve()
-    rows = methods(o.encoders, o.options, graphs=bool(Dataset.read(data).graphs))
+    rows = methods(o.encoders, o.options, enrich=o.enrich or next(iter(Dataset.read(data).graphs), None))
     if o.dry_run:
         plans(data, rows)
         return

@@ -23,7 +23,7 @@ def gpu():
 
 
 def test_every_recipe_is_run_with_every_encoder_and_those_of_graphs_where_there_is_one(gpu):
-    rows = gpu.methods(["minilm", "folder/mpnet"], "epochs=2", graphs=True)
+    rows = gpu.methods(["minilm", "folder/mpnet"], "epochs=2", enrich="links")
     found = [(method.label, method.recipe, method.arguments) for method in map(Method.parse, rows)]
     assert [row[:2] for row in found] == [
         (f"{encoder}-{recipe}", recipe)
@@ -31,11 +31,14 @@ def test_every_recipe_is_run_with_every_encoder_and_those_of_graphs_where_there_
         for recipe in ("unidec", "ngame", "ramen", "oak")
     ]
     assert found[4][2] == {"encoder": "folder/mpnet", "random_negatives": 0, "positives": 1, "epochs": 2}
-    assert len(gpu.methods(["minilm"], "", graphs=False)) == 2
+    assert found[3][2] == {"encoder": "minilm", "random_negatives": 0, "enrich": "links", "epochs": 2}
+    assert len(gpu.methods(["minilm"], "", enrich=None)) == 2
 
 
-def test_a_dry_run_plans_each(gpu, tiny_bert, tmp_path, capsys):
-    planted_links(0, documents=80, labels=30).dataset.write(tmp_path / "data")
+def test_a_dry_run_plans_each_also_of_data_with_several_graphs(gpu, tiny_bert, tmp_path, capsys):
+    data = planted_links(0, documents=80, labels=30).dataset
+    (graph,) = data.graphs.values()
+    replace(data, graphs=data.graphs | {"other": graph}).write(tmp_path / "data")  # OAK wants to be told which one
     gpu.main([str(tmp_path / "data"), "--encoders", str(tiny_bert), "--options", SMALL, "--dry-run"])
     said = capsys.readouterr().out
     assert said.count("peak memory") == 4
