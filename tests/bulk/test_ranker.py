@@ -39,7 +39,7 @@ def test_a_dict_keeps_its_columns_and_gets_labels(trained, titles):
 
 def test_every_kind_of_batch_is_answered_alike(trained, titles):
     arrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
-    ranker = Ranker(trained, threshold=0.2, text="words", prefix="own_", device="cpu")
+    ranker = Ranker(trained, threshold=0.5, text="words", prefix="own_", device="cpu")
     plain = ranker({"words": titles})
     table = arrow.table({"words": titles})
     for batch in (table, table.to_batches()[0]):

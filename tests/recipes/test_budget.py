@@ -39,7 +39,7 @@ def measured(monkeypatch):
         return STEP
 
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", step)
-    monkeypatch.setattr("longtail.train.rates.timed", lambda action: 0.0)
+    monkeypatch.setattr("longtail.train.rates.timed", lambda action, device: 0.0)
     return counted
 
 
@@ -119,7 +119,7 @@ def test_the_choice_is_said_and_kept_beside_what_was_asked(data, measured, tmp_p
 )
 def test_a_run_with_a_budget_that_was_stopped_measures_nothing_again(data, monkeypatch, tmp_path, steps):
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: STEP)
-    monkeypatch.setattr("longtail.train.rates.timed", lambda action: 0.0)
+    monkeypatch.setattr("longtail.train.rates.timed", lambda action, device: 0.0)
     options = {**SMALL, "budget": 31 * SLACK * STEP, "refit": True, "validation": 0.05, "refresh_from": 1}
     stopped_after(steps, lambda: recipes.unidec(data, out=Run(tmp_path / "run", interval=0.0), **options))
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: 2 * STEP)
