@@ -14,7 +14,7 @@ import torch
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.model.calibration import Calibration, at_most, must_be_threshold
+from longtail.model.calibration import RIVALS, Calibration, at_most, must_be_threshold
 from longtail.model.per_label import PerLabel, followed
 from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Encoded, Scorer
@@ -176,21 +176,21 @@ class Model(ABC):
         """The texts of the labels in some rows, and their training points."""
         return self.labels.take(rows), self.frequency(rows)
 
-    def probabilities(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> FloatArray:
+    def probabilities(self, top: TopK, kind: str | None = None, *, first: FloatArray | None = None) -> FloatArray:
         """How probable ranked labels are, (n, K) float32 in [0, 1]; 0 where there is none.
 
         Args:
             top: (n, K) ranked rows of labels.
             kind: the score kind that ranked them; the best one if left out.
-            best: (n,) the highest score that any label has for each text; that of the first if left out.
+            first: (n, R) the highest scores that any labels have for each text, best first, of which the `RIVALS` of
+                `longtail.model.calibration` count; those of ``top`` if left out.
 
         Raises:
             BadInput: as `calibration` does.
         """
-        best = top.scores.max(1, initial=-np.inf) if best is None else best
         calibration, there, frequency = self.calibration(kind), top.ids >= 0, np.zeros(top.ids.shape, np.int64)
         frequency[there] = self.frequency(top.ids[there])
-        return calibration(top.scores, best, frequency)
+        return calibration(top.scores, top.scores if first is None else first, frequency)
 
     def index(self, kind: str | None = None) -> Index:
         """What ranks labels for the `queries` of a score kind, the best one if left out."""
@@ -245,15 +245,15 @@ class Model(ABC):
         """Rank rows of labels for n texts: `encode`, then `search`."""
         return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
 
-    def named(self, top: TopK, kind: str | None = None, *, best: FloatArray | None = None) -> Predictions:
+    def named(self, top: TopK, kind: str | None = None, *, first: FloatArray | None = None) -> Predictions:
         """Ranked rows of labels as ids, uids, texts, scores and, where they are asked for, probabilities.
 
         Args:
             top: (n, K) ranked rows of labels.
             kind: the score kind that ranked them; the best one if left out.
-            best: (n,) the highest score that any label has for each text; that of the first if left out.
+            first: (n, R) the highest scores that any labels have for each text, as for `probabilities`.
         """
-        return Predictions(top, lambda: self.ids, self.label, lambda: self.probabilities(top, kind, best=best))
+        return Predictions(top, lambda: self.ids, self.label, lambda: self.probabilities(top, kind, first=first))
 
     def stream(
         self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None
@@ -267,7 +267,8 @@ class Model(ABC):
             raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
         numbered = enumerate(texts)
         while block := [text_by_field(text, f"text {i}") for i, text in islice(numbered, _BLOCK)]:
-            yield self.named(self.rank(Texts.by_field(block, self.fields), k, kind=kind), kind).above(threshold)
+            top = self.rank(Texts.by_field(block, self.fields), max(k, RIVALS), kind=kind)
+            yield self.named(top.first(k), kind, first=top.scores).above(threshold)
 
     def predict(
         self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from longtail.search.fusion import extended, features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
+RIVALS = 5  # first labels of a document, whose scores say how probable each of them is
 _DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
 _FIRST, _GROWTH = 20, 1.1  # pairs of the group with the highest scores; how much larger each next one is
 _GRID = np.arange(1, 200) / 200  # thresholds
@@ -38,11 +40,12 @@ class Kept(NamedTuple):
 class Calibration:
     """The probabilities of one score kind.
 
-    A label with f training points and score s, of a document whose best label has score t, has the logit
-    a s + b t + c sqrt(t - s) + d, where a, b and d are linear in (1, ln(1 + f), [f = 0]), as the weights of a fusion
-    are, and c is a number, at most 0. Then a curve makes a probability of it: the logistic one (Platt, 1999), or, where
-    that was worse on held-out documents, one of isotonic regression. For one document and one f, a higher score is
-    never less probable.
+    A label with f training points and score s has the logit a s + b t + c sqrt(t - s) + d, where a, b and d are linear
+    in (1, ln(1 + f), [f = 0]), as the weights of a fusion are, and c is a number, at most 0. t is the soft maximum of
+    the document's first scores, m ln(sum of exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more
+    probable than one among equals. Then a curve makes a probability of the logit: the logistic one (Platt, 1999), or,
+    where that was worse on held-out documents, one of isotonic regression. For one document and one f, a higher score
+    is never less probable.
 
     Attributes:
         weights: (4, 3) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0]).
@@ -50,22 +53,27 @@ class Calibration:
         chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
         kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
             not learned on (two-fold cross-fitting over the held-out documents).
+        softness: (1,) float64, m: half of what the last of the first labels is behind the best one, on average over the
+            held-out documents; 0 for the maximum itself, which earlier models have.
     """
 
     weights: Float64Array
     logits: Float64Array
     chances: Float64Array
     kept: Float64Array
+    softness: Float64Array = field(default_factory=partial(np.zeros, 1))
 
-    def __call__(self, scores: FloatArray, best: FloatArray, frequency: IntArray) -> FloatArray:
+    def __call__(self, scores: FloatArray, first: FloatArray, frequency: IntArray) -> FloatArray:
         """Probabilities of ranked labels, (n, K); 0 where there is none.
 
         Args:
             scores: (n, K) by the score kind; -inf where there is no label.
-            best: (n,) the highest score that any label has for each document.
+            first: (n, R) the highest scores that any labels have for each document, best first, of which `RIVALS`
+                count; -inf where there are fewer.
             frequency: (n, K) training points of the labels.
         """
         there = np.isfinite(scores)
+        best = _soft_maximum(first, self.softness.item())
         inputs = _inputs(np.where(there, scores, 0), np.where(there, best[:, None], 0))
         a, b, c, d = np.tensordot(self.weights, features_of(frequency), 1)
         logits = np.sum([np.maximum(a, 0), b, c, d] * inputs, 0)
@@ -125,7 +133,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     Returns:
         None where there is nothing to learn from: a half of the documents has no label that was found, or no other.
     """
-    pairs = _Pairs.of(top.first(DEPTH), truth, frequency).informative()
+    softness = _softness(top)
+    pairs = _Pairs.of(top.first(DEPTH), truth, frequency, softness).informative()
     halves = pairs.fold(0), pairs.fold(1)
     if not all(half.truth.any() and not half.truth.all() for half in halves):
         return None
@@ -137,7 +146,7 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     better = _log_loss(isotonic, right, weights) < _log_loss(logistic, right, weights)
     made = _learned(pairs, isotonic=better)
     kept = _kept(isotonic if better else logistic, right, int(np.count_nonzero(truth.data > 0)))
-    return Calibration(made.weights, made.logits, made.chances, kept)
+    return Calibration(made.weights, made.logits, made.chances, kept, np.array([softness]))
 
 
 def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
@@ -147,9 +156,11 @@ def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
 
 
 def calibrations_of(arrays: Mapping[str, AnyArray]) -> dict[str, Calibration]:
-    """The calibrations that `arrays_of` made arrays of; earlier models have no weight of sqrt(t - s)."""
-    kinds = dict.fromkeys(name.rpartition(".")[0] for name in arrays)
-    found = {kind: Calibration(*(arrays[f"{kind}.{part.name}"] for part in fields(Calibration))) for kind in kinds}
+    """The calibrations that `arrays_of` made arrays of; earlier models have no softness, or weight of sqrt(t - s)."""
+    found: dict[str, Calibration] = {}
+    for kind in dict.fromkeys(name.rpartition(".")[0] for name in arrays):
+        parts = {part.name: f"{kind}.{part.name}" for part in fields(Calibration)}
+        found[kind] = Calibration(**{part: arrays[name] for part, name in parts.items() if name in arrays})
     return {
         kind: replace(one, weights=np.insert(one.weights, 2, 0, axis=0)) if len(one.weights) == 3 else one
         for kind, one in found.items()
@@ -167,10 +178,10 @@ class _Pairs(NamedTuple):
     weights: Float64Array
 
     @classmethod
-    def of(cls, top: TopK, truth: CSR, frequency: IntArray) -> _Pairs:
+    def of(cls, top: TopK, truth: CSR, frequency: IntArray, softness: float) -> _Pairs:
         there = top.ids >= 0
         documents, places = there.nonzero()
-        labels, best = top.ids[there], top.scores[documents, 0]
+        labels, best = top.ids[there], _soft_maximum(top.scores, softness)[documents]
         right, weights = holds(truth, top.ids)[there], (1.0 + places) ** -0.5
         return cls(documents, top.scores[there], best, frequency[labels], right, weights / weights.mean())
 
@@ -187,7 +198,24 @@ class _Pairs(NamedTuple):
     @property
     def asked(self) -> tuple[FloatArray, FloatArray, IntArray]:
         """What a calibration is asked, a document with one label for each pair."""
-        return self.scores[:, None], self.best, self.frequency[:, None]
+        return self.scores[:, None], self.best[:, None], self.frequency[:, None]
+
+
+def _soft_maximum(first: FloatArray, softness: float) -> FloatArray:
+    """(n,) m ln(sum of exp(s / m)) of the first scores, and their maximum where m is 0; -inf where there are none."""
+    first = first[:, :RIVALS].astype(np.float64)
+    best: FloatArray = first.max(1, initial=-np.inf)
+    if softness:
+        behind = first - np.where(np.isfinite(best), best, 0)[:, None]
+        best = best + softness * np.log(np.maximum(np.exp(behind / softness).sum(1), 1))
+    return best
+
+
+def _softness(top: TopK) -> float:
+    """Half of what the last of the first labels is behind the best one, on average; 0 where no document has so many."""
+    first = top.scores[:, :RIVALS].astype(np.float64)
+    whole = first[np.isfinite(first).all(1)]
+    return float((whole[:, 0] - whole[:, -1]).mean() / 2) if whole.size else 0.0
 
 
 def _inputs(scores: FloatArray, best: FloatArray) -> Float64Array:

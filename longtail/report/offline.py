@@ -31,7 +31,7 @@ from longtail.metrics.offline import (
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.ranking import must_be_cut_offs, score
 from longtail.model import Model
-from longtail.model.calibration import must_be_threshold
+from longtail.model.calibration import RIVALS, must_be_threshold
 from longtail.model.evaluation import must_have_test
 from longtail.report.offline_records import Records, read_records
 from longtail.topk import TopK
@@ -188,7 +188,7 @@ def judge_offline(
 
 def _ranked(model: Model, test: Split, asked: Asked) -> _Ranked:
     vectors = model.encode(test.documents)
-    top = model.search(vectors, max([*asked.ks, asked.at_most]), exclude=test.filtered)
+    top = model.search(vectors, max([*asked.ks, asked.at_most, RIVALS]), exclude=test.filtered)
     chances = None if asked.threshold is None else model.probabilities(top)
     return _Ranked(top, recommended(top, len(model.labels), asked.at_most, chances, asked.threshold or 0.0))
 

@@ -12,7 +12,7 @@ from longtail.data.filters import union
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.model.base import Model
-from longtail.model.calibration import Kept
+from longtail.model.calibration import RIVALS, Kept
 from longtail.model.explanation import Explained, Node, explain, linked_nodes
 from longtail.model.snapshot import Snapshot
 from longtail.topk import FloatArray, IntArray, TopK
@@ -99,11 +99,11 @@ def answers(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Any]:
 def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked | Exception]:
     """Answers to requests of one score kind, by one search; an exception is that to a request that failed."""
     texts = [text for request in requests for text in request.texts]
-    top = model.rank(Texts.by_field(texts, model.fields), max(request.k for request in requests), kind=kind)
+    top = model.rank(Texts.by_field(texts, model.fields), max(RIVALS, *(request.k for request in requests)), kind=kind)
     answers, start = [], 0
     for request in requests:
         end = start + len(request.texts)
-        own = TopK(top.ids[start:end, : request.k], top.scores[start:end, : request.k])
+        own = TopK(top.ids[start:end], top.scores[start:end])
         answers.append(_caught(lambda request=request, own=own: _answer(model, kind, request, own)))  # type: ignore[misc]
         start = end
     return answers
@@ -125,13 +125,14 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
         exclude = None if rejected is None else CSR(rejected[:, rows])
         top = snapshot.among(rows, kind).search(vectors, job.k, exclude=exclude)
         top = TopK(np.append(rows, -1)[top.ids], top.scores)
-    best = snapshot.search(vectors, 1, kind=kind).scores[:, 0] if job.calibrated else None
-    return _answer(snapshot, kind, job, top, best)
+    first = snapshot.search(vectors, RIVALS, kind=kind).scores if job.calibrated else None
+    return _answer(snapshot, kind, job, top, first)
 
 
-def _answer(model: Model, kind: str, request: Predict, top: TopK, best: FloatArray | None = None) -> Ranked:
-    """The answer of some ranked labels; ``best`` has the highest score of all labels, if those are not all."""
-    found, threshold, kept = model.named(top, kind, best=best), request.threshold, None
+def _answer(model: Model, kind: str, request: Predict, top: TopK, first: FloatArray | None = None) -> Ranked:
+    """The answer of some ranked labels; ``first`` has the highest scores of all labels, if those are not all."""
+    first = top.scores if first is None else first
+    found, threshold, kept = model.named(top.first(request.k), kind, first=first), request.threshold, None
     if request.precision is not None:
         kept = model.calibration(kind).at_precision(request.precision)
         threshold = kept.threshold

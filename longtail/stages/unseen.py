@@ -56,7 +56,7 @@ def judged(split: str, rows: IntArray, documents: Split, top: TopK, train: CSR) 
     calibration = learn_calibration(top, documents.targets, frequency)
     if calibration is None:
         return None
-    chances = calibration(top.scores, top.scores.max(1, initial=-np.inf), frequency[np.maximum(top.ids, 0)])
+    chances = calibration(top.scores, top.scores, frequency[np.maximum(top.ids, 0)])
     return Part(split, rows, Unseen(documents.targets, top.ids, chances, frequency))
 
 

@@ -43,7 +43,7 @@ def test_every_score_kind_has_probabilities(model, texts):
         inside = found.probabilities[found.rows >= 0]
         assert 0 < inside.min() < inside.max() < 1
         frequency = model.fusion.frequency[found.rows[:, :1]]
-        expected = model.calibrations[kind](found.scores[:, :1], found.scores[:, 0], frequency)
+        expected = model.calibrations[kind](found.scores[:, :1], found.scores, frequency)
         np.testing.assert_array_equal(found.probabilities[:, :1], expected)
 
 
@@ -73,8 +73,11 @@ def test_what_is_no_probability_is_refused(model, wrong):
 def test_the_probability_of_a_label_does_not_depend_on_which_others_are_ranked(model, texts):
     top = model.rank(Texts.of(texts), 5)
     alone = TopK(top.ids[:, 2:3], top.scores[:, 2:3])
-    found = model.probabilities(alone, best=top.scores[:, 0])
+    found = model.probabilities(alone, first=top.scores)
     np.testing.assert_array_equal(found, model.probabilities(top)[:, 2:3])
+    for k in (1, 3, 20):
+        ranked = model.predict(texts, k).probabilities[:, :5]
+        np.testing.assert_array_equal(ranked, model.predict(texts, 5).probabilities[:, :k])
 
 
 def test_a_model_that_held_nothing_out_says_so(tmp_path):
