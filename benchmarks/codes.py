@@ -16,12 +16,9 @@ import time
 import numpy as np
 from judged import SHOWN, Judged, row
 
-from longtail.data.dataset import Propensity
-from longtail.metrics.summary import Ranked, measure
 from longtail.search import build_index
 from longtail.search.base import Index
 from longtail.search.faiss import recall
-from longtail.topk import TopK
 
 _METHODS, _PLACES, _REPEATS, _SAMPLE, _RECALL = ("float16", "int8", "binary"), 10, 5, 1000, 0.95
 
@@ -29,26 +26,22 @@ _METHODS, _PLACES, _REPEATS, _SAMPLE, _RECALL = ("float16", "int8", "binary"), 1
 def main() -> None:
     """Print the table."""
     judged = Judged.asked(__doc__)
-    model, test = judged.model, judged.test
-    scorer, labels = model.scorer(), len(model.labels)
+    model, scorer, labels = judged.model, judged.model.scorer(), len(judged.model.labels)
     queries, width = scorer.queries(judged.vectors), scorer.table(slice(0, 1)).shape[1]
     some = np.random.default_rng(0).permutation(labels)[:_SAMPLE]
     asked = model.queries(model.encode(model.labels.take(some)))
     truth = scorer.index.search(queries, _PLACES).ids
 
     def said(name: str, index: Index, size: int, exactly: str) -> str:
-        top, seconds = index.search(queries, _PLACES, exclude=test.filtered), []
+        found, seconds = recall(index.search(queries, _PLACES), truth), []
         for _ in range(_REPEATS):
             start = time.perf_counter()
             index.search(queries, _PLACES)
             seconds.append(time.perf_counter() - start)
-        found = recall(index.search(queries, _PLACES), truth)
-        constants = [judged.dataset.propensity or Propensity(0.55, 1.5)]
-        ranked = Ranked(judged.vectors, {"one": TopK(top.ids, top.scores)}, {"one": 0.0})
-        worth = measure(ranked, test.targets, judged.dataset.train.targets, constants, headline="one").kinds["one"]
+        worth = judged.worth(index.search(queries, _PLACES, exclude=judged.test.filtered))
         cells = [f"{worth[metric]:.1f}" for metric in SHOWN]
         took = f"{1000 * np.median(seconds) / len(queries):.2f}"
-        return row(f"`{name}`", f"{size:,.0f}", exactly, f"{100 * found:.2f}", values=[*cells, took])
+        return row(f"`{name}`", f"{size:,}", exactly, f"{100 * found:.2f}", values=[*cells, took])
 
     print(row(scorer.name, "bytes a label", "scored exactly", "recall@10", values=[*SHOWN, "ms a text"]))
     print("|" + "---|" * (5 + len(SHOWN)))

@@ -11,7 +11,7 @@ from longtail.data.split import Split
 from longtail.metrics.summary import Ranked, measure
 from longtail.model import Model, load
 from longtail.model.evaluation import must_have_test
-from longtail.topk import FloatArray
+from longtail.topk import FloatArray, TopK
 
 SHOWN = ("P@1", "P@3", "P@5", "PSP@1", "PSP@5", "R@5", "C@5")
 
@@ -47,7 +47,11 @@ class Judged:
     def metrics(self, model: Model, kind: str | None = None, test: Split | None = None) -> Mapping[str, float]:
         """What a score of a model is worth, the best one if left out; by another truth or filter, if they are given."""
         test = test or self.test
-        top = model.search(self.vectors, 10, kind=kind, exclude=test.filtered)
+        return self.worth(model.search(self.vectors, 10, kind=kind, exclude=test.filtered), test)
+
+    def worth(self, top: TopK, test: Split | None = None) -> Mapping[str, float]:
+        """What a ranking of ten labels or more is worth; by another truth, if that is given."""
+        test = test or self.test
         constants = [self.dataset.propensity or Propensity(0.55, 1.5)]
         ranked = Ranked(self.vectors, {"one": top}, {"one": 0.0})
         return measure(ranked, test.targets, self.dataset.train.targets, constants, headline="one").kinds["one"]

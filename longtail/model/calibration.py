@@ -53,7 +53,7 @@ class Calibration:
         chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
         kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
             not learned on (two-fold cross-fitting over the held-out documents).
-        softness: (1,) float64, m: half of what the last of the first labels is behind the best one, on average over the
+        softness: (1,) float64, m: a quarter of what the first labels are behind the best one, on average over the
             held-out documents; 0 for the maximum itself, which earlier models have.
     """
 
@@ -204,18 +204,15 @@ class _Pairs(NamedTuple):
 def _soft_maximum(first: FloatArray, softness: float) -> FloatArray:
     """(n,) m ln(sum of exp(s / m)) of the first scores, and their maximum where m is 0; -inf where there are none."""
     first = first[:, :RIVALS].astype(np.float64)
-    best: FloatArray = first.max(1, initial=-np.inf)
-    if softness:
-        behind = first - np.where(np.isfinite(best), best, 0)[:, None]
-        best = best + softness * np.log(np.maximum(np.exp(behind / softness).sum(1), 1))
+    best: FloatArray = softness * np.logaddexp.reduce(first / softness, axis=1) if softness else first.max(1)
     return best
 
 
 def _softness(top: TopK) -> float:
-    """Half of what the last of the first labels is behind the best one, on average; 0 where no document has so many."""
+    """A quarter of what the first labels are behind the best one, on average over documents that have so many."""
     first = top.scores[:, :RIVALS].astype(np.float64)
     whole = first[np.isfinite(first).all(1)]
-    return float((whole[:, 0] - whole[:, -1]).mean() / 2) if whole.size else 0.0
+    return float((whole[:, :1] - whole).mean() / 4) if whole.size else 0.0
 
 
 def _inputs(scores: FloatArray, best: FloatArray) -> Float64Array:
