@@ -224,15 +224,17 @@ def split(
     with busy(f"cutting {folder}"):
         dataset = Dataset.read(folder, fields=(*FIELDS, *Folder.open(folder).columns("train")))
         size = rows if rows is not None else max(1, round(share * len(dataset.train)))
-        made, cut = with_test_split(dataset, size, seed, at_random=at_random)
+        made, tested = with_test_split(dataset, size, seed, at_random=at_random)
         graphs = dataset.graphs.items()
-        made.write(out, test_links={name: graph.train[cut] for name, graph in graphs if graph.train is not None})
+        made.write(out, test_links={name: graph.train[tested] for name, graph in graphs if graph.train is not None})
     _say_written(out, made)
     assert made.test is not None
     frequency = np.bincount(made.train.targets.indices, minlength=len(dataset.labels))
     lost = int((frequency[np.unique(made.test.targets.indices)] == 0).sum())
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{lost:,} labels of the new test split have no training document left")
+    if neither := size - len(tested):
+        console.print(f"{neither:,} documents that were cut are in neither: training has all their pairs the other way")
     if dataset.test is not None:
         console.print(f"the {len(dataset.test):,} test documents of {folder} are not in it", markup=False)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.topk import BoolArray, Float64Array, IntArray
 
@@ -42,6 +43,25 @@ def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     return np.sort(np.lexsort((lot, -worth))[:rows])
 
 
+def held_out_of(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntArray]:
+    """Cut training documents out, so that they are what test documents are.
+
+    Where no test pair is the way back of a training pair (`Dataset.holdout`), a document whose pairs all are is no test
+    document. It is in neither part then.
+
+    Args:
+        dataset: N training documents.
+        rows: to hold out, ascending, each once, in [0, N).
+
+    Returns:
+        The data set without them, those that have a label left or had none, and which of the rows these are.
+    """
+    rest, held = dataset.holdout(rows)
+    had, has = (np.diff(targets.indptr) > 0 for targets in (dataset.train.targets[rows], held.targets))
+    some = np.flatnonzero(has | ~had)
+    return rest, held.take(some), rows[some]
+
+
 def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool = False) -> tuple[Dataset, IntArray]:
     """The data set with a test split that is cut from its training documents by `rows_to_hold_out`.
 
@@ -52,7 +72,8 @@ def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool =
         at_random: cut any rows, by `rows_at_random`.
 
     Returns:
-        The data set, and the rows that were cut, (rows,) int64 ascending.
+        The data set, and which rows its test split has, int64 ascending: those that were cut, but for such as have
+        nothing left to find (`held_out_of`).
 
     Raises:
         BadInput: rows is not in [1, N).
@@ -60,8 +81,8 @@ def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool =
     _must_leave_some(len(dataset.train), rows)
     targets = dataset.train.targets
     cut = rows_at_random(len(dataset.train), rows, seed) if at_random else rows_to_hold_out(targets, rows, seed)
-    kept, held = dataset.holdout(cut)
-    return replace(kept, test=held), cut
+    rest, held, tested = held_out_of(dataset, cut)
+    return replace(rest, test=held), tested
 
 
 def _must_leave_some(n: int, rows: int) -> None:

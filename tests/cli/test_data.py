@@ -181,6 +181,22 @@ def test_split_cuts_a_test_split_and_leaves_the_other_out(run: Run, folder: Path
     assert f"{round(len(before.train) / 4)} test documents" in share.output
 
 
+def test_a_split_says_how_many_documents_have_nothing_left_to_find(run: Run, tmp_path: Path) -> None:
+    """Items that name each other in pairs: of a pair that is parted, the one that is cut has no label left."""
+    items = [{"uid": str(i), "title": f"t{i}"} for i in range(40)]
+    data = Dataset.from_matrix(items, csr_of_lists([[i ^ 1] for i in range(40)], 40), items)
+    itself = csr_of_lists([[i] for i in range(40)], 40)
+    replace(data, train=replace(data.train, filtered=itself), one_way=True).write(tmp_path / "pairs")
+    result = run("split", tmp_path / "pairs", "--out", tmp_path / "cut", "--rows", 25, "--seed", 1, "--at-random")
+    assert result.exit_code == 0, result.exception
+    cut = set(rows_at_random(40, 25, 1).tolist())
+    parted = sum(row ^ 1 not in cut for row in cut)
+    assert 0 < parted < 25
+    assert list(Dataset.read(tmp_path / "cut").test.documents.uids) == [str(r) for r in sorted(cut) if r ^ 1 in cut]
+    said = f"{parted} documents that were cut are in neither: training has all their pairs the other way"
+    assert said in result.output.splitlines()
+
+
 def test_a_split_at_random_is_a_fair_sample(run: Run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "fair"
     assert run("split", folder, "--out", out, "--rows", 60, "--seed", 1, "--at-random").exit_code == 0

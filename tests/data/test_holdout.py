@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from longtail.data.holdout import rows_at_random, rows_to_hold_out
+from longtail.data.dataset import Dataset
+from longtail.data.holdout import held_out_of, rows_at_random, rows_to_hold_out, with_test_split
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.errors import BadInput
 
@@ -65,3 +68,25 @@ def test_random_rows_are_a_fair_sample() -> None:
     assert counts.min() > 110  # 150 expected, standard deviation 10
     assert rows_at_random(5, 5, 0).tolist() == [0, 1, 2, 3, 4]
     assert rows_at_random(5, 0, 0).tolist() == []
+
+
+def test_documents_with_nothing_left_to_find_are_not_held_out() -> None:
+    """Items 0 to 3, each a label, too: 0 and 1 name each other, as do 0 and 2, and 3 names nothing."""
+    items = [{"uid": str(i), "title": f"t{i}"} for i in range(4)]
+    pairs = csr_of_lists([[1, 2], [0], [0, 3], []], 4)
+    whole = Dataset.from_matrix(items, pairs, items)
+    whole = replace(whole, train=replace(whole.train, filtered=csr_of_lists([[0], [1], [2], [3]], 4)))
+    one_way = replace(whole, one_way=True)
+    for dataset, tested, truth in (
+        (whole, [1, 2, 3], [[1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0]]),
+        (one_way, [2, 3], [[0, 0, 0, 1], [0, 0, 0, 0]]),
+    ):
+        rest, held, rows = held_out_of(dataset, np.array([1, 2, 3]))
+        assert rows.tolist() == tested
+        assert list(held.documents.uids) == [str(row) for row in tested]
+        np.testing.assert_array_equal(held.targets.toarray(), truth)
+        assert list(rest.train.documents.uids) == ["0"]
+    made, tested = with_test_split(one_way, 3, 0, at_random=True)
+    assert made.test is not None
+    assert list(made.test.documents.uids) == [str(row) for row in tested]
+    assert len(made.train) == 1
