@@ -250,10 +250,10 @@ def distil(
     """
     name = into.partition(":")[0]
     method = Method.parse(into) if name in RECIPES else None
-    recipe, options = student(teacher, name if method else into)
-    given = {**options, **(method.arguments if method else {})}
+    given = {**(method.arguments if method else {})}
     if texts is not None:
         given["augment"] = f"unlabelled:texts={texts.resolve()}"
+    recipe, options = student(teacher, name if method else into, given)
     log = Log(None if dry_run else out / LOG, Console())
     run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-    train_in(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, given, trackers_named(track))
+    train_in(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, options, trackers_named(track))

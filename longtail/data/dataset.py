@@ -250,9 +250,12 @@ class Dataset:
         def padded(matrix: CSR) -> CSR:
             return stacked([matrix, CSR((len(extra), matrix.shape[1]), dtype=np.float32)])
 
-        train, filtered = self.train, self.train.filtered
-        if filtered is not None:
-            filtered = padded(filtered) if extra.filtered is None else stacked([filtered, extra.filtered])
+        def filter_of(split: Split) -> CSR:
+            return CSR(split.targets.shape, dtype=np.float32) if split.filtered is None else split.filtered
+
+        train, filtered = self.train, None
+        if train.filtered is not None or extra.filtered is not None:
+            filtered = stacked([filter_of(train), filter_of(extra)])
         rows = Split(
             train.documents.followed_by(extra.documents),
             stacked([train.targets, extra.targets]),

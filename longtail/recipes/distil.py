@@ -11,6 +11,10 @@ import torch
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.model import Bundle, open_model
+from longtail.model.exports import transformers_of
+from longtail.modules.encoders.bag import BagEncoder
+from longtail.modules.encoders.named import encoder_named
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import options_of
 from longtail.stages.recipe import MADE, options_class
 from longtail.train.progress import settings_of
@@ -25,7 +29,8 @@ def distil(
     """Train a student of a trained run; ``longtail distil`` is this.
 
     The student is a run like any other. It holds out the documents that the teacher held out, reads the same fields of
-    a text, and asks the teacher about the texts of labels, too, unless another ``augment`` is given.
+    a text, and asks the teacher about the texts of labels, too, unless another ``augment`` is given. The words of a bag
+    start from what a transformer of the teacher takes them to mean, unless ``knowledge`` says otherwise.
 
     Examples:
         >>> longtail.distil("runs/minilm", dataset, into="bag", out="runs/student")  # doctest: +SKIP
@@ -40,17 +45,18 @@ def distil(
     Raises:
         BadInput: there is no such run, encoder, recipe or option, or the recipe takes no teacher.
     """
-    recipe, options = student(teacher, into)
-    made: Bundle = MADE[recipe](dataset, out=out, **{**options, **given})
+    recipe, options = student(teacher, into, given)
+    made: Bundle = MADE[recipe](dataset, out=out, **options)
     return made
 
 
-def student(teacher: str | Path, into: str) -> tuple[str, Mapping[str, Any]]:
-    """The recipe of a student, and what its options are unless others are given.
+def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The recipe of a student, and its options.
 
     Args:
         teacher: the folder of a finished run.
         into: the name of an encoder, or of a recipe.
+        given: options that are to be what they are.
     """
     folder = Path(teacher).resolve()
     arguments = settings_of(folder)["arguments"]
@@ -59,12 +65,17 @@ def student(teacher: str | Path, into: str) -> tuple[str, Mapping[str, Any]]:
     if "teacher" not in known:
         those = ", ".join(name for name, made in MADE.items() if "teacher" in options_of(options_class(made)))
         raise BadInput("into", f"expected an encoder, or one of {those}, found {into}", remedy="choose one of those")
+    model = open_model(folder / "model", device=torch.device("cpu"))
     options = {
         "encoder": "bag" if into in MADE else into,
-        "fields": open_model(folder / "model", device=torch.device("cpu")).fields,
+        "fields": model.fields,
         "validation": arguments.get("validation", 0.0),
         "seed": arguments["seed"],
         "teacher": str(folder),
         "augment": "unlabelled",
     }
-    return recipe, {name: value for name, value in options.items() if name in known}
+    options = {name: value for name, value in options.items() if name in known} | {**given}
+    transformers = [part.name for part in transformers_of(model) if isinstance(part, TransformerEncoder)]
+    if transformers and encoder_named(options["encoder"]).kind is BagEncoder and options.get("start") is None:
+        options = {"knowledge": transformers[0]} | options
+    return recipe, options

@@ -15,12 +15,12 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.knowledge import add_to, projected
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.transformer import TransformerEncoder
-from longtail.text.huggingface import model_digest, model_folder
+from longtail.text.huggingface import TransformerTokenizer, model_digest, model_folder
 from longtail.topk import FloatArray
 from longtail.train.run import Run
 
 NONE = "none"
-_TOKENS = 16  # of a word that the language model reads
+_TOKENS = 16  # of a word that the language model reads, at most
 
 
 def must_take_knowledge(name: str, encoder: str, start: str | None) -> None:
@@ -91,7 +91,8 @@ def is_known(feature: str) -> bool:
 
 def _encoded(run: Run, name: str, texts: list[str]) -> FloatArray:
     """(n, H) float32 vectors of texts under a language model."""
-    model = TransformerEncoder(name, max_length=_TOKENS).to(run.device).eval()
+    length = min(_TOKENS, TransformerTokenizer(name).max_length)  # some are made for less
+    model = TransformerEncoder(name, max_length=length).to(run.device).eval()
     if run.plan is None:
         run.log.say(f"encoding {len(texts):,} words with {name}, once")
     return run.embed(model, model.label_tokenizer(texts), what="encoding the vocabulary")

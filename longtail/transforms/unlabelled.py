@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.dataset import Dataset
+from longtail.data.filters import identity_pairs
 from longtail.data.io.records import read_lines
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
@@ -17,7 +18,8 @@ def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None
     """The texts of labels, and those of a file, as training rows without labels.
 
     Losses that are defined by true pairs leave them out; a teacher (`longtail.stages.teacher`) says what it thinks of
-    them, which were no documents when it was trained.
+    them, which were no documents when it was trained. A label that has the text of a row is in the row's filter: that
+    it says the same is known, and a teacher that is sure of it would say nothing of other labels.
 
     Args:
         dataset: N training documents and L labels.
@@ -36,4 +38,5 @@ def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None
         rows = rows.followed_by(Texts(Strings.of([""] * len(lines)), {"title": lines}))
     if most is not None and most < len(rows):
         rows = rows.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 10]).permutation(len(rows))[:most]))
-    return dataset.with_rows(Split(rows, csr_of_lists([[]] * len(rows), len(dataset.labels))))
+    none = csr_of_lists([[]] * len(rows), len(dataset.labels))
+    return dataset.with_rows(Split(rows, none, identity_pairs(rows, dataset.labels)))

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from longtail import recipes
 from longtail.data.dataset import Dataset, Propensity
+from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
 
 TARGETS = [[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]]
@@ -278,6 +279,17 @@ def test_matrices_that_do_not_fit(targets: object, message: str) -> None:
 def test_texts_that_are_none(documents: list[object], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         Dataset.from_matrix(documents, np.ones((2, 1)), ["x"])
+
+
+@pytest.mark.parametrize(("first", "second"), [(False, False), (True, False), (False, True), (True, True)])
+def test_further_rows_keep_the_filter_of_either(first: bool, second: bool) -> None:
+    data = Dataset.from_matrix(["a", "b"], np.eye(2), ["x", "y"])
+    given = [csr_of_lists([[1], [0]], 2) if there else None for there in (first, second)]
+    whole = replace(data, train=replace(data.train, filtered=given[0]))
+    made = whole.with_rows(replace(data.train, filtered=given[1])).train
+    expected = np.concatenate([np.zeros((2, 2)) if one is None else one.toarray() for one in given])
+    assert (made.filtered is None) == (not first and not second)
+    np.testing.assert_array_equal(np.zeros((4, 2)) if made.filtered is None else made.filtered.toarray(), expected)
 
 
 def test_held_out_rows_leave_everything_but_the_labels(fruit: Path) -> None:

@@ -15,6 +15,7 @@ from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.recipes import depsl, ngame, unidec
+from longtail.recipes.distil import student
 from longtail.stages import teacher as module
 from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
@@ -130,6 +131,26 @@ def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, 
         longtail.distil(tmp_path / "both", data, into="renee")
 
 
+def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
+    data: Dataset, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """Of an ensemble's member, too; not where the student says otherwise, or cannot take it."""
+    given = {**SMALL, "epochs": 1, "validation": 0.3, "refit": False}
+    unidec(data, out=tmp_path / "words", **given)
+    unidec(data, out=tmp_path / "reads", encoder=str(tiny_bert), max_length=8, **given)
+    ensemble(data, tmp_path / "words", tmp_path / "reads", out=tmp_path / "both")
+    places = {"reads": "encoder", "both": "second/encoder"}
+    whose = {name: tmp_path / name / "model" / place for name, place in places.items()}
+    for name, folder in whose.items():
+        assert student(tmp_path / name, "bag", {})[1]["knowledge"] == str(folder.resolve())
+    assert "knowledge" not in student(tmp_path / "words", "bag", {})[1]
+    for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
+        assert "knowledge" not in student(tmp_path / "both", into, chosen)[1]
+    assert student(tmp_path / "both", "bag", {"knowledge": "none"})[1]["knowledge"] == "none"
+    longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
+    assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
+
+
 def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path) -> None:
     def refused(problem: str, **given: object) -> None:
         with pytest.raises(BadInput, match=problem):
@@ -153,6 +174,11 @@ def test_rows_without_labels_are_the_texts_of_labels_and_the_lines_of_a_file(dat
     found = augmented(data, f"unlabelled:texts={texts}", seed=0).train
     assert list(found.documents.fields["title"]) == titles
     assert found.targets[len(data.train) :].nnz == 0
+    assert found.filtered is not None
+    itself = np.equal.outer(titles, list(data.labels.fields["title"]))  # a label that a row is says nothing of it
+    itself[: len(data.train)] = False
+    np.testing.assert_array_equal(found.filtered.toarray() > 0, itself)
+    assert itself.sum() >= len(data.labels)
     some = augmented(data, "unlabelled:most=7", seed=0).train
     assert len(some) == len(data.train) + 7
     assert set(list(some.documents.fields["title"])[-7:]) <= set(data.labels.fields["title"])
