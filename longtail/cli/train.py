@@ -250,7 +250,7 @@ def distil(
     """
     name = into.partition(":")[0]
     method = Method.parse(into) if name in RECIPES else None
-    given = {**(method.arguments if method else {})}
+    given = dict(method.arguments) if method else {}
     if texts is not None:
         given["augment"] = f"unlabelled:texts={texts.resolve()}"
     recipe, options = student(teacher, name if method else into, given)
