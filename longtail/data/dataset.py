@@ -250,18 +250,7 @@ class Dataset:
         def padded(matrix: CSR) -> CSR:
             return stacked([matrix, CSR((len(extra), matrix.shape[1]), dtype=np.float32)])
 
-        def filter_of(split: Split) -> CSR:
-            return CSR(split.targets.shape, dtype=np.float32) if split.filtered is None else split.filtered
-
-        train, filtered = self.train, None
-        if train.filtered is not None or extra.filtered is not None:
-            filtered = stacked([filter_of(train), filter_of(extra)])
-        rows = Split(
-            train.documents.followed_by(extra.documents),
-            stacked([train.targets, extra.targets]),
-            filtered,
-        )
-        return replace(self, train=rows, graphs=self._graphs(padded))
+        return replace(self, train=self.train.followed_by(extra), graphs=self._graphs(padded))
 
     def only_rows(self, rows: IntArray) -> Dataset:
         """The data set with the training rows at ``rows``, and their edges in graphs."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longtail.data.sparse import CSR
+import numpy as np
+
+from longtail.data.sparse import CSR, stacked
 from longtail.data.texts import Texts
 from longtail.topk import IntArray
 
@@ -31,3 +33,14 @@ class Split:
         """The documents at ``rows``, with their targets and filtered pairs."""
         filtered = None if self.filtered is None else self.filtered[rows]
         return Split(self.documents.take(rows), self.targets[rows], filtered)
+
+    def followed_by(self, other: Split) -> Split:
+        """These documents and then others; where either has a filter, both have."""
+        filtered = None
+        if self.filtered is not None or other.filtered is not None:
+            filtered = stacked([self._filter(), other._filter()])
+        documents = self.documents.followed_by(other.documents)
+        return Split(documents, stacked([self.targets, other.targets]), filtered)
+
+    def _filter(self) -> CSR:
+        return CSR(self.targets.shape, dtype=np.float32) if self.filtered is None else self.filtered
