@@ -43,18 +43,19 @@ def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     return np.sort(np.lexsort((lot, -worth))[:rows])
 
 
-def held_out_of(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntArray]:
-    """Cut training documents out, so that they are what test documents are.
+def cut_as_test(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntArray]:
+    """Cut training documents out (`Dataset.holdout`), and take of them what a test split would have.
 
-    Where no test pair is the way back of a training pair (`Dataset.holdout`), a document whose pairs all are is no test
-    document. It is in neither part then.
+    Where no test pair is the way back of a training pair (`Dataset.one_way`), held-out documents lose such pairs, and
+    one that loses all has nothing left to find: a test split has no such document, so it is in neither part.
 
     Args:
         dataset: N training documents.
-        rows: to hold out, ascending, each once, in [0, N).
+        rows: to cut out, ascending, each once, in [0, N).
 
     Returns:
-        The data set without them, those that have a label left or had none, and which of the rows these are.
+        The data set without these rows, the documents among them that have a label left or never had one, and the rows
+        of those, int64 ascending.
     """
     rest, held = dataset.holdout(rows)
     had, has = (np.diff(targets.indptr) > 0 for targets in (dataset.train.targets[rows], held.targets))
@@ -73,15 +74,18 @@ def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool =
 
     Returns:
         The data set, and which rows its test split has, int64 ascending: those that were cut, but for such as have
-        nothing left to find (`held_out_of`).
+        nothing left to find (`cut_as_test`).
 
     Raises:
-        BadInput: rows is not in [1, N).
+        BadInput: rows is not in [1, N), or none that was cut has anything left to find.
     """
     _must_leave_some(len(dataset.train), rows)
     targets = dataset.train.targets
     cut = rows_at_random(len(dataset.train), rows, seed) if at_random else rows_to_hold_out(targets, rows, seed)
-    rest, held, tested = held_out_of(dataset, cut)
+    rest, held, tested = cut_as_test(dataset, cut)
+    if not len(tested):
+        problem = f"expected documents to test on, found {rows} whose pairs training has all the other way"
+        raise BadInput("rows", problem, remedy="cut more, or take another seed")
     return replace(rest, test=held), tested
 
 

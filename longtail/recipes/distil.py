@@ -56,7 +56,7 @@ def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> tuple[s
     Args:
         teacher: the folder of a finished run.
         into: the name of an encoder, or of a recipe.
-        given: options that are to be what they are.
+        given: options that were asked for, which stay as they are.
     """
     folder = Path(teacher).resolve()
     arguments = settings_of(folder)["arguments"]

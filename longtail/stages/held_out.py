@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.holdout import held_out_of, rows_at_random
+from longtail.data.holdout import cut_as_test, rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -107,9 +107,9 @@ def hold_out(dataset: Dataset, share: float, seed: int) -> tuple[Dataset, Split]
     """Hold a share of the training documents out, drawn at random, 5,000 at most.
 
     Returns:
-        The data set without them, and those that a test split could have (`longtail.data.holdout.held_out_of`).
+        The data set without them, and those that a test split could have (`longtail.data.holdout.cut_as_test`).
     """
-    return held_out_of(dataset, rows_held_out(dataset, share, seed))[:2]
+    return cut_as_test(dataset, rows_held_out(dataset, share, seed))[:2]
 
 
 def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:

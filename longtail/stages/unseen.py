@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from longtail.data.dataset import Dataset
-from longtail.data.holdout import held_out_of
+from longtail.data.holdout import cut_as_test
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -85,7 +85,7 @@ def of_held_out(settings: Mapping[str, Any], model: Model, dataset: Dataset) -> 
     It is asked by its fused score: the memory that it keeps has these documents in it (`longtail.stages.held_out`).
     """
     arguments = settings["arguments"]
-    rest, held, rows = held_out_of(dataset, rows_held_out(dataset, arguments["validation"], arguments["seed"]))
+    rest, held, rows = cut_as_test(dataset, rows_held_out(dataset, arguments["validation"], arguments["seed"]))
     top = model.rank(held.documents, DEPTH, kind=_WITHOUT_MEMORY, exclude=held.filtered)
     return judged("train", rows, held, top, rest.train.targets)
 

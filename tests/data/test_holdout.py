@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail.data.dataset import Dataset
-from longtail.data.holdout import held_out_of, rows_at_random, rows_to_hold_out, with_test_split
+from longtail.data.holdout import cut_as_test, rows_at_random, rows_to_hold_out, with_test_split
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.errors import BadInput
 
@@ -81,7 +81,7 @@ def test_documents_with_nothing_left_to_find_are_not_held_out() -> None:
         (whole, [1, 2, 3], [[1, 0, 0, 0], [1, 0, 0, 1], [0, 0, 0, 0]]),
         (one_way, [2, 3], [[0, 0, 0, 1], [0, 0, 0, 0]]),
     ):
-        rest, held, rows = held_out_of(dataset, np.array([1, 2, 3]))
+        rest, held, rows = cut_as_test(dataset, np.array([1, 2, 3]))
         assert rows.tolist() == tested
         assert list(held.documents.uids) == [str(row) for row in tested]
         np.testing.assert_array_equal(held.targets.toarray(), truth)
@@ -90,3 +90,11 @@ def test_documents_with_nothing_left_to_find_are_not_held_out() -> None:
     assert made.test is not None
     assert list(made.test.documents.uids) == [str(row) for row in tested]
     assert len(made.train) == 1
+
+
+def test_a_test_split_with_nothing_to_find_is_refused() -> None:
+    items = [{"uid": str(i), "title": f"t{i}"} for i in range(2)]
+    each_other = Dataset.from_matrix(items, csr_of_lists([[1], [0]], 2), items)
+    train = replace(each_other.train, filtered=csr_of_lists([[0], [1]], 2))
+    with pytest.raises(BadInput, match="found 1 whose pairs training has all the other way; cut more, or take another"):
+        with_test_split(replace(each_other, train=train, one_way=True), 1, 0)
