@@ -65,6 +65,7 @@ def test_variants_of_ramen_keep_or_lose_the_block_of_the_graph(data, options, le
     assert least <= found["C"] <= most
 
 
+@pytest.mark.slow  # 8,000 documents
 def test_of_a_graph_with_many_wrong_edges_a_walk_over_those_that_are_left_keeps_most():
     """60 % of the edges lead to random nodes."""
     noisy = planted(0, documents=8000, random_edges=0.6)

@@ -68,9 +68,10 @@ def test_the_linker_finds_the_nodes(data, oak):
         pytest.param({"combiner": "mean"}, 90, 100, marks=SLOW),  # all links are right: nothing to choose from
         pytest.param({"combiner": "early"}, 90, 100, marks=SLOW),
         pytest.param({"base": "dpr"}, 85, 100, marks=SLOW),
-        ({"share_encoder": True}, 40, 90),  # an encoder of labels alone links less well
+        pytest.param({"share_encoder": True}, 40, 90, marks=SLOW),  # an encoder of labels alone links less well
         pytest.param({"bank_row_wise": True, "attention_heads": 4}, 85, 100, marks=SLOW),
-        ({"train_links": "out-of-fold"}, 0, 10),  # from a text of common words alone no node can be predicted
+        # from a text of common words alone no node can be predicted
+        pytest.param({"train_links": "out-of-fold"}, 0, 10, marks=SLOW),
     ],
     ids=str,
 )

@@ -118,10 +118,10 @@ def test_the_classifiers_of_unidec_have_a_bias(data, unidec):
             {"projection": 32, "classifiers": "free", "epochs": 16}, marks=pytest.mark.slow
         ),
         {"projection": 32, "classifiers": "free", "epochs": 16, "unit_views": False, "learned_temperature": True},
-        {"hard_negatives": 0, "refresh_every": 1},
+        pytest.param({"hard_negatives": 0, "refresh_every": 1}, marks=pytest.mark.slow),
         {"positives": 1, "symmetric": True, "label_pool": 200, "schedule": "cosine"},
         pytest.param({"binary_weight": 0.1}, marks=pytest.mark.slow),
-        {"classifier_loss": "binary_cross_entropy"},
+        pytest.param({"classifier_loss": "binary_cross_entropy"}, marks=pytest.mark.slow),
         pytest.param({"loss": "sup_con", "classifier_loss": "sup_con"}, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -259,6 +259,7 @@ def test_inceptionxml_finds_labels_by_their_examples_alone(data):
         assert found["C"] < 10, kind  # no example
 
 
+@pytest.mark.slow  # a minute; inceptionxml and decaf have all that it is made of
 def test_inceptionxml_lf_finds_labels_by_text_and_by_examples(data):
     bundle = recipes.inceptionxml_lf(data.dataset, **SMALL, memory=False)
     assert bundle.kinds == ("encoder", "classifier", "fused")

@@ -187,11 +187,12 @@ def test_the_block_of_links_is_found_by_nodes_alone(linked: Planted) -> None:
     for text, label in zip(test, data.test.targets.indices, strict=True):
         assert (label >= half) == (not (text - common) & said)  # no labelled document has a word of block D's
         assert bool((text - common) & labels[label]) == (label < half)
+    true = ids(targets)
     for i, row in enumerate(ids(edges)):
         (topic,) = {node // NODES for node in row}
         assert len(row) == NODES
         if i in with_label:
-            assert ids(targets)[i] == {topic}
+            assert true[i] == {topic}
         else:
             assert topic >= half
             assert train[i] - common
