@@ -14,7 +14,9 @@ from longtail.modules.encoders.sentence_folder import POOLING
 from longtail.modules.encoders.transformer import PRECISIONS, WEIGHTS, TransformerEncoder
 from longtail.options import COUNT, NATURAL, Range, option, options_of
 from longtail.stages.recipe import RunOptions
+from longtail.train import eight_bits
 
+MOMENTS = "float32", "8-bit"
 _READS = (  # when it is made, alone
     *("windows", "stride", "window_pooling", "pooling"),
     *("bidirectional", "document_prefix", "label_prefix"),
@@ -85,6 +87,12 @@ class TransformerOptions(RunOptions):
         "of a transformer, in training and after: float32, or bfloat16, whose updates keep what it cannot hold of them",
         choices=tuple(WEIGHTS),
     )
+    moments: str = option(
+        "float32",
+        "of a transformer's matrices, in the optimiser: float32, or 8-bit, which takes a quarter of the bytes and the "
+        "package bitsandbytes",
+        choices=MOMENTS,
+    )
 
 
 def must_be_of(o: TransformerOptions, encoder: str, start: str | None) -> None:
@@ -104,6 +112,9 @@ def must_be_of(o: TransformerOptions, encoder: str, start: str | None) -> None:
             raise BadInput(name, problem, remedy="leave it out")
         if (o.weights, o.precision) == ("bfloat16", "float32"):
             raise BadInput("precision", "weights of bfloat16 compute in it, found float32", remedy="leave it out")
+        if (o.weights, o.moments) == ("bfloat16", "8-bit") and not o.lora:
+            problem = "moments of 8 bits are of float32 weights, found weights of bfloat16"
+            raise BadInput("moments", problem, remedy="leave one of both out")
         return
     for name, value in given(o).items():
         problem = f"expected none for the encoder {encoder}, which is no transformer, found {value}"
@@ -133,6 +144,9 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
         encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
         encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
         encoder.hold(o.weights)
+        if o.moments == "8-bit":
+            eight_bits.must_be_installed()
+            encoder.eight_bits = True
         if o.recompute:
             encoder.recompute()
         if o.widths:

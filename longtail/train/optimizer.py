@@ -11,6 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.threads import side_by_side
+from longtail.train import eight_bits
 
 _ROWS_AT_ONCE = 512  # rows of a table updated together on a CPU: few enough to stay in its cache between operations
 # Numbers that a CPU updates at once: those left over differ in the last bit, and rows must not by their place.
@@ -29,6 +30,9 @@ class AdamW(torch.optim.Optimizer):
     2^-17 of it. So is its second moment kept; the first is bfloat16 alone. That is 8 bytes a number beside the
     parameter's 2. Source: Revisiting BFloat16 Training (Zamirai et al., 2020), where it is Kahan's summation.
 
+    A group with ``eight_bits`` has moments of 8 bits (`longtail.train.eight_bits`), 2 bytes a number in place of 8; its
+    parameters are float32 and have dense gradients.
+
     Args:
         parameters: parameters, or groups of them with their own settings, as for any torch optimiser.
         learning_rate: the step size.
@@ -43,7 +47,7 @@ class AdamW(torch.optim.Optimizer):
     add_param_group = unwrap(torch.optim.Optimizer.add_param_group)
     zero_grad = unwrap(torch.optim.Optimizer.zero_grad)
     state_dict = unwrap(torch.optim.Optimizer.state_dict)
-    load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
+    _load_state_dict = unwrap(torch.optim.Optimizer.load_state_dict)
 
     def __init__(
         self,
@@ -56,8 +60,15 @@ class AdamW(torch.optim.Optimizer):
         row_wise: bool = False,
     ) -> None:
         defaults = {"lr": learning_rate, "betas": betas, "eps": epsilon, "weight_decay": weight_decay, "fused": True}
-        defaults["row_wise"] = row_wise
+        defaults |= {"row_wise": row_wise, "eight_bits": False}
         super().__init__(parameters, defaults)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take a state back; torch makes all of it floating point, as the parameters are."""
+        self._load_state_dict(state_dict)
+        for group in self.param_groups:
+            for state in (self.state[parameter] for parameter in group["params"] if group["eight_bits"]):
+                state |= {name: state[name].to(torch.uint8) for name in ("exp_avg", "exp_avg_sq") if name in state}
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]
@@ -72,13 +83,12 @@ class AdamW(torch.optim.Optimizer):
                 if not state:
                     state["step"] = torch.zeros((), device=parameter.device)
                     row_wise = group["row_wise"] and parameter.grad.is_sparse
-                    state["exp_avg"] = torch.zeros_like(parameter)
-                    state["exp_avg_sq"] = torch.zeros_like(parameter[:, :1] if row_wise else parameter)
+                    state |= eight_bits.new_moments(parameter) if group["eight_bits"] else _moments(parameter, row_wise)
                     if in_two:
                         state |= {name: torch.zeros_like(parameter) for name in ("below", "below_sq")}
                 state["step"] += 1
-                if in_two:
-                    _update_in_two(parameter, parameter.grad, state, group)
+                if in_two or group["eight_bits"]:
+                    (_update_in_two if in_two else eight_bits.update)(parameter, parameter.grad, state, group)
                     continue
                 tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])
                 if parameter.grad.is_sparse:
@@ -108,6 +118,12 @@ def _groups(part: Any, rate: float) -> list[dict[str, Any]]:
         groups: list[dict[str, Any]] = part.parameter_groups(rate)
         return groups
     return [{"params": list(part.parameters() if isinstance(part, torch.nn.Module) else part), "lr": rate}]
+
+
+def _moments(parameter: Tensor, row_wise: bool) -> dict[str, Tensor]:  # noqa: FBT001
+    """Two moments of a parameter, 0."""
+    rows = parameter[:, :1] if row_wise else parameter
+    return {"exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(rows)}
 
 
 def _update(tensors: list[tuple[Tensor, ...]], group: dict[str, Any]) -> None:

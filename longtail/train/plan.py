@@ -201,7 +201,9 @@ class Plan:
         tokens = [part for part in read if isinstance(part, PaddedTokens)]
         activations = sum(activation_bytes(module, part) for module in parts for part in tokens)
         held = sum(parameter.numel() * (parameter.itemsize + 8 * parameter.requires_grad) for parameter in every)
-        held += 4 * 6 * batch.targets.numel()  # the optimiser has 8 bytes a number, whatever its type
+        held += 4 * 6 * batch.targets.numel()  # the optimiser has 8 bytes a number, whatever its type, or 2
+        small = (group["params"] for group in optimizer.param_groups if group.get("eight_bits"))
+        held -= sum(6 * parameter.numel() * parameter.requires_grad for some in small for parameter in some)
         activations += 0 if reckoning is None else reckoning.memory
         memory = resident_bytes() * (device.type == "cpu") + held + activations
         remedy = "lower batch, random_negatives, width or max_length"

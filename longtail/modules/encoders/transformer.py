@@ -74,6 +74,7 @@ class TransformerEncoder(Encoder):
             are bfloat16 (`hold`) compute in bfloat16 whatever it is.
         layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
         weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
+        eight_bits: whether an optimiser's moments of its matrices have 8 bits.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
         layers: whose hidden states are joined, counted from 1; none for those of the last one, and the projection.
 
@@ -87,6 +88,7 @@ class TransformerEncoder(Encoder):
     precision: str = "auto"
     layer_decay: float = 1.0
     weight_decay: float = 0.0
+    eight_bits: bool = False
     widths: Sequence[int] = ()
     layers: tuple[int, ...] = ()
     _lora: Any = None  # the configuration of adapters, where there are some
@@ -222,7 +224,7 @@ class TransformerEncoder(Encoder):
         decays = {"layer_decay": self.layer_decay, "weight_decay": self.weight_decay}
         below = [(name, parameter) for name, parameter in self.named_parameters() if not name.startswith("windows.")]
         mix = [] if self.windows.mix is None else [self.windows.mix.group(rate)]
-        return [*groups_by_layer(below, self.depth, rate, **decays), *mix]
+        return [*groups_by_layer(below, self.depth, rate, **decays, in_eight_bits=self.eight_bits), *mix]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
