@@ -11,13 +11,13 @@ import numpy as np
 
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
-from longtail.search.fusion import extended, features_of
+from longtail.search.fusion import features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
 RIVALS = 5  # first labels of a document, whose scores say how probable each of them is
 _DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
-_FIRST, _GROWTH = 20, 1.1  # pairs of the group with the highest scores; how much larger each next one is
+_LOGISTIC = (1.0, 1.0, 0.0)  # the curve that is none
 _GRID = np.arange(1, 200) / 200  # thresholds
 _FEWEST = 100  # labels above a threshold for its precision to be known to some 6 points (95 %)
 
@@ -41,27 +41,30 @@ class Calibration:
     """The probabilities of one score kind.
 
     A label with f training points and score s has the logit a s + b t + c sqrt(t - s) + d, where a, b and d are linear
-    in (1, ln(1 + f), [f = 0]), as the weights of a fusion are, and c is a number, at most 0. t is the soft maximum of
-    the document's first scores, m ln(sum of exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more
-    probable than one among equals. Then a curve makes a probability of the logit: the logistic one (Platt, 1999), or,
-    where that was worse on held-out documents, one of isotonic regression. For one document and one f, a higher score
-    is never less probable.
+    in (1, ln(1 + f), [f = 0]), as the weights of a fusion are, and d in f / (1 + f), too, which tells one training
+    point from several; c is a number, at most 0. t is the soft maximum of the document's first scores, m ln(sum of
+    exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among equals. With p
+    the logistic function of the logit (Platt, 1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta
+    calibration, Kull et al., 2017), u and v at least 0: what is said may be steeper than logistic for what is probable,
+    and flatter for what is not. For one document and one f, a higher score is never less probable.
 
     Attributes:
-        weights: (4, 3) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0]).
-        logits: (G,) float64, ascending, where the curve of isotonic regression is known; none for the logistic curve.
-        chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
+        weights: (4, 4) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (4, 3).
         kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
             not learned on (two-fold cross-fitting over the held-out documents).
         softness: (1,) float64, m: a quarter of what the first labels are behind the best one, on average over the
             held-out documents; 0 for the maximum itself, which earlier models have.
+        curve: (3,) float64, u, v and w.
+        logits: (G,) float64, ascending: earlier models may have a curve of isotonic regression, known there.
+        chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
     """
 
     weights: Float64Array
-    logits: Float64Array
-    chances: Float64Array
     kept: Float64Array
     softness: Float64Array = field(default_factory=partial(np.zeros, 1))
+    curve: Float64Array = field(default_factory=partial(np.array, _LOGISTIC))
+    logits: Float64Array = field(default_factory=partial(np.zeros, 0))
+    chances: Float64Array = field(default_factory=partial(np.zeros, 0))
 
     def __call__(self, scores: FloatArray, first: FloatArray, frequency: IntArray) -> FloatArray:
         """Probabilities of ranked labels, (n, K); 0 where there is none.
@@ -75,9 +78,12 @@ class Calibration:
         there = np.isfinite(scores)
         best = _soft_maximum(first, self.softness.item())
         inputs = _inputs(np.where(there, scores, 0), np.where(there, best[:, None], 0))
-        a, b, c, d = np.tensordot(self.weights, features_of(frequency), 1)
+        a, b, c, d = np.tensordot(self.weights, _features(frequency)[: self.weights.shape[1]], 1)
         logits = np.sum([np.maximum(a, 0), b, c, d] * inputs, 0)
-        chances = np.interp(logits, self.logits, self.chances) if len(self.logits) else _logistic(logits)
+        if len(self.logits):
+            chances = np.interp(logits, self.logits, self.chances)
+        else:
+            chances = _logistic(np.tensordot(self.curve, _parts(logits), 1))
         return np.where(there, chances, 0).astype(np.float32)
 
     def at_precision(self, precision: float) -> Kept:
@@ -121,9 +127,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     """Learn the probabilities of a score kind on documents that it was not trained on.
 
     Logistic regression on the pairs of documents and labels (of labels that have training points, where no other one is
-    true: the others are as probable as the rarest of these), and isotonic regression on its logits if that has the
-    lower log loss in two-fold cross-fitting. In all of it a pair weighs 1 / sqrt(place of the label): the first labels
-    are the ones that are looked at, and those behind them are many.
+    true: the others are as probable as the rarest of these), and a curve over its logits. In all of it a pair weighs
+    1 / sqrt(place of the label): the first labels are the ones that are looked at, and those behind them are many.
 
     Args:
         top: (n, K) ranked labels of n held-out documents, of which the first `DEPTH` count.
@@ -139,14 +144,10 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     if not all(half.truth.any() and not half.truth.all() for half in halves):
         return None
     both = (halves, halves[::-1])
-    crossed = [[_learned(one, isotonic=curve)(*other.asked)[:, 0] for one, other in both] for curve in (False, True)]
+    crossed = np.concatenate([_learned(one)(*other.asked)[:, 0] for one, other in both])
     right = np.concatenate([other.truth for _, other in both])
-    logistic, isotonic = (np.concatenate(parts) for parts in crossed)
-    weights = np.concatenate([other.weights for _, other in both])
-    better = _log_loss(isotonic, right, weights) < _log_loss(logistic, right, weights)
-    made = _learned(pairs, isotonic=better)
-    kept = _kept(isotonic if better else logistic, right, int(np.count_nonzero(truth.data > 0)))
-    return Calibration(made.weights, made.logits, made.chances, kept, np.array([softness]))
+    kept = _kept(crossed, right, int(np.count_nonzero(truth.data > 0)))
+    return replace(_learned(pairs), kept=kept, softness=np.array([softness]))
 
 
 def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
@@ -226,70 +227,69 @@ def _logistic(logits: Float64Array) -> Float64Array:
     return chances
 
 
-def _learned(pairs: _Pairs, *, isotonic: bool) -> Calibration:
+def _parts(logits: Float64Array) -> Float64Array:
+    """(3, ...) ln(p), -ln(1 - p) and 1, with p the logistic function of logits."""
+    return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones(logits.shape)])
+
+
+def _learned(pairs: _Pairs) -> Calibration:
     """A calibration of some pairs, of which nothing is known yet to be kept."""
-    none = np.zeros(0)
-    made = Calibration(_weights(pairs), none, none, np.zeros((3, 0)))
-    if not isotonic:
-        return made
+    made = Calibration(_weights(pairs), np.zeros((3, 0)))
     chances = np.clip(made(*pairs.asked)[:, 0].astype(np.float64), 1e-7, 1 - 1e-7)
-    curve = _curve(np.log(chances / (1 - chances)), pairs.truth, pairs.weights)
-    return Calibration(made.weights, *curve, made.kept)
+    return replace(made, curve=_curve(np.log(chances / (1 - chances)), pairs.truth, pairs.weights))
 
 
 def _weights(pairs: _Pairs) -> Float64Array:
-    """(4, 3) the weights of logistic regression: with the least log loss, and a little decay."""
+    """(4, 4) the weights of logistic regression: with the least log loss, and a little decay."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
-    inputs = _inputs(pairs.scores, pairs.best)[:, None] * features_of(pairs.frequency)
-    inputs = inputs.reshape(12, -1)  # (12, E)
-    constant = 9  # the place of 1 x 1
+    inputs = _inputs(pairs.scores, pairs.best)[:, None] * _features(pairs.frequency)
+    inputs = inputs.reshape(16, -1)  # (16, E)
+    constant = 12  # the place of 1 x 1
     means, spread = inputs.mean(1), inputs.std(1)
     means[constant], spread[spread < 1e-9] = 0, 1
     inputs = (inputs - means[:, None]) / spread[:, None]
-    decay, v = np.where(np.arange(12) == constant, 0, _DECAY), pairs.weights
+    decay, v = np.where(np.arange(len(inputs)) == constant, 0, _DECAY), pairs.weights
 
     def loss(weights: Float64Array) -> tuple[float, Float64Array]:
         logits = weights @ inputs
         value = v @ (np.logaddexp(0, logits) - logits * pairs.truth) + (decay * weights) @ weights / 2
         return float(value), inputs @ (v * (_logistic(logits) - pairs.truth)) + decay * weights
 
-    free, none = (None, None), (0, 0)
-    bounds = [*[free] * 6, (None, 0), none, none, *[free] * 3]  # a label that is further behind is not more probable
-    options = {"maxiter": 500}
-    best: Float64Array = minimize(loss, np.zeros(12), jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    free, none, falls = (None, None), (0, 0), (None, 0)  # a label that is further behind is not more probable
+    bounds = [*[free] * 3, none, *[free] * 3, none, falls, *[none] * 3, *[free] * 4]
+    found = minimize(loss, np.zeros(len(inputs)), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+    best: Float64Array = found.x
     best /= spread
     best[constant] -= best @ means
-    return extended(best.reshape(4, 3), pairs.frequency, pairs.truth)
+    weights = best.reshape(4, 4)
+    if not (pairs.frequency == 0).any():  # new labels are as probable as the rarest that was right
+        rarest = _features(pairs.frequency[pairs.truth].min())
+        weights[:, 2] = weights @ rarest - weights[:, 0]
+    return weights
 
 
-def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Isotonic regression (Zadrozny and Elkan, 2002, section 3.2) over groups of pairs: (G,) logits and probabilities.
-
-    The groups are small where logits are high, since few pairs are right, and what is right is there.
-    """
-    from scipy.optimize import isotonic_regression  # noqa: PLC0415  (as above)
-
-    group = _groups(logits)  # (E,)
-    count = np.bincount(group, weights)
-    shares = (np.bincount(group, weights * truth) + 0.5) / (count + 1)  # never 0 or 1
-    return np.bincount(group, weights * logits) / count, isotonic_regression(shares, weights=count).x
+def _features(frequency: IntArray) -> Float64Array:
+    """(4, ...) of labels with f training points: 1, ln(1 + f), [f = 0], f / (1 + f)."""
+    return np.concatenate([features_of(frequency), [frequency / (1.0 + frequency)]])
 
 
-def _groups(values: Float64Array) -> IntArray:
-    """(E,) the group of each value, lowest first: `_FIRST` of the highest, and more the lower they are; ties share."""
-    ascending, taken = np.sort(values), 0
-    ends: list[float] = []
-    while taken < len(values):
-        size = int(_FIRST * _GROWTH ** len(ends))
-        ends.append(ascending[len(values) - 1 - taken])
-        taken += size
-    return np.unique(np.searchsorted(np.unique(ends), values), return_inverse=True)[1].astype(np.int64)
+def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> Float64Array:
+    """(3,) u, v and w of beta calibration with the least log loss, and a little decay towards the logistic curve."""
+    from scipy.optimize import minimize  # noqa: PLC0415  (as above)
 
+    parts, none = _parts(logits), np.array(_LOGISTIC)
+    decay = np.where(none > 0, _DECAY, 0)
 
-def _log_loss(chances: FloatArray, truth: BoolArray, weights: Float64Array) -> float:
-    wrong = np.where(truth, 1 - chances.astype(np.float64), chances)
-    return -float(weights @ np.log1p(-np.minimum(wrong, 1 - 1e-7)))
+    def loss(curve: Float64Array) -> tuple[float, Float64Array]:
+        bent, apart = curve @ parts, curve - none
+        value = weights @ (np.logaddexp(0, bent) - bent * truth) + (decay * apart) @ apart / 2
+        return float(value), parts @ (weights * (_logistic(bent) - truth)) + decay * apart
+
+    best: Float64Array = minimize(
+        loss, none, jac=True, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)]
+    ).x
+    return best
 
 
 def _kept(chances: FloatArray, right: BoolArray, relevant: int) -> Float64Array:

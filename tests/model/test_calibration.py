@@ -22,7 +22,6 @@ from longtail.topk import Float64Array, IntArray, TopK
 
 FREQUENCY = np.array([0, 0, 1, 2, 5, 10, 40, 100, 300, 1000] * 8)
 L = len(FREQUENCY)
-NONE = np.zeros(0)
 
 
 def logistic(logits: Float64Array) -> Float64Array:
@@ -34,9 +33,10 @@ def smooth(scores: Float64Array, frequency: IntArray) -> Float64Array:
     return logistic(3 * scores - 2 * scores[:, :1] + 0.4 * np.log1p(frequency) - 1.5 * (frequency == 0) - 1)
 
 
-def stepped(scores: Float64Array, frequency: IntArray) -> Float64Array:
-    """As no logistic curve is."""
-    return np.where(scores > 1, 0.5, np.where(scores > 0, 0.45, 0.02))
+def bent(scores: Float64Array, frequency: IntArray) -> Float64Array:
+    """As no logistic curve is: flat for what is improbable, steep for what is probable."""
+    logits = 2 * scores + 0.3 * np.log1p(frequency) - 2
+    return logistic(2.5 * np.logaddexp(0, logits) - 0.5 * np.logaddexp(0, -logits) - 1)
 
 
 def simulated(chances, n: int, seed: int) -> tuple[TopK, CSR, Float64Array]:
@@ -60,25 +60,26 @@ def learned(chances, n: int = 2000) -> Calibration:
     return found
 
 
-@pytest.mark.parametrize(("chances", "is_logistic"), [(smooth, True), (stepped, False)])
-def test_planted_probabilities_are_found_on_fresh_documents(chances, is_logistic) -> None:
+@pytest.mark.parametrize("chances", [smooth, bent])
+def test_planted_probabilities_are_found_on_fresh_documents(chances) -> None:
     calibration = learned(chances)
-    assert (len(calibration.logits) == 0) == is_logistic
+    low, high, _ = calibration.curve
+    assert high / low > 2 if chances is bent else high / low == pytest.approx(1, abs=0.25)
     top, _, planted = simulated(chances, 500, 1)
     found = calibration(top.scores, top.scores, FREQUENCY[top.ids])
     assert found.dtype == np.float32
-    assert np.abs(found - planted).mean() < (0.025 if is_logistic else 0.035)
+    assert np.abs(found - planted).mean() < 0.025
     for part in (FREQUENCY[top.ids] == 0, FREQUENCY[top.ids] > 100):
         assert abs(found[part].mean() - planted[part].mean()) < 0.02
 
 
-@pytest.mark.parametrize("chances", [smooth, stepped])
+@pytest.mark.parametrize("chances", [smooth, bent])
 def test_a_threshold_keeps_its_precision_on_fresh_documents(chances) -> None:
     calibration = learned(chances)
     top, truth, _ = simulated(chances, 2000, 1)
     found = calibration(top.scores, top.scores, FREQUENCY[top.ids])
     right = np.take_along_axis(truth.toarray() > 0, top.ids, 1)
-    wanted = {smooth: 0.8, stepped: 0.45}[chances]
+    wanted = 0.8
     threshold, precision, recall = calibration.at_precision(wanted)
     chosen = found >= threshold
     assert precision >= wanted
@@ -86,7 +87,7 @@ def test_a_threshold_keeps_its_precision_on_fresh_documents(chances) -> None:
     assert right[chosen].sum() / truth.nnz == pytest.approx(recall, abs=0.03)
 
 
-@pytest.mark.parametrize("chances", [smooth, stepped])
+@pytest.mark.parametrize("chances", [smooth, bent])
 def test_a_higher_score_is_never_less_probable(chances) -> None:
     calibration = learned(chances, 200)
     scores = np.linspace(5, -5, 200, dtype=np.float32)
@@ -98,7 +99,7 @@ def test_a_higher_score_is_never_less_probable(chances) -> None:
 
 def test_new_labels_are_as_probable_as_the_rarest_where_none_of_them_was_right() -> None:
     """Held-out documents that have no new label do not say that new labels are always wrong."""
-    top, truth, _ = simulated(lambda scores, _: logistic(2 * scores - 2), 2000, 0)
+    top, truth, _ = simulated(lambda scores, _: logistic(2 * scores - 2), 8000, 0)
     truth = csr_of_lists(
         [[label for label in row if FREQUENCY[label]] for row in np.split(truth.indices, truth.indptr[1:-1])], L
     )
@@ -113,46 +114,34 @@ def test_new_labels_are_as_probable_as_the_rarest_where_none_of_them_was_right()
 def test_probabilities_by_hand() -> None:
     """a = 1 + ln(1 + f), b = -1, c = -1, d = -2 where f = 0; a below 0 is 0."""
     weights = np.array([[1.0, 1, 0], [-1, 0, 0], [-1, 0, 0], [0, 0, -2]])
-    calibration = Calibration(weights, NONE, NONE, np.zeros((3, 0)))
+    calibration = Calibration(weights, np.zeros((3, 0)))
     scores = np.array([[2, 1, -np.inf], [-np.inf] * 3], np.float32)
     found = calibration(scores, scores, np.array([[0, 3, 0], [0, 0, 0]]))
     expected = [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2 - 1), 0], [0, 0, 0]]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
-    falling = Calibration(np.array([[1.0, -1, 0], *np.zeros((3, 3))]), NONE, NONE, np.zeros((3, 0)))
+    falling = Calibration(np.array([[1.0, -1, 0], *np.zeros((3, 3))]), np.zeros((3, 0)))
     assert falling(scores[:1, :2], scores[:1], np.array([[100, 100]])).tolist() == [[0.5, 0.5]]
-    curve = Calibration(falling.weights, np.array([0.0, 2]), np.array([0.1, 0.5]), np.zeros((3, 0)))
-    found = curve(np.array([[9, 1.5, -3]], np.float32), np.array([[9]], np.float32), np.zeros((1, 3), np.int64))
-    np.testing.assert_allclose(found, [[0.5, 0.4, 0.1]], rtol=1e-6)
+    curved = replace(calibration, curve=np.array([0.5, 2, 0.1]))
+    p = logistic(np.array([2 - 2 - 2.0, 1 + np.log(4) - 2 - 1]))
+    expected = logistic(0.5 * np.log(p) - 2 * np.log(1 - p) + 0.1)
+    np.testing.assert_allclose(curved(scores, scores, np.array([[0, 3, 0], [0, 0, 0]]))[0, :2], expected, rtol=1e-6)
 
 
-def test_the_curve_is_that_of_pooled_neighbours_with_loops() -> None:
+def test_the_curve_has_the_least_log_loss_of_its_kind() -> None:
+    """Its gradient, pair by pair, is 0, but where u or v is held at 0."""
     generator = np.random.default_rng(0)
-    logits = generator.normal(size=700).round(1)  # ties
-    truth, weights = generator.random(700) < logistic(logits), generator.random(700)
-    places, chances = module._curve(logits, truth, weights)
-    group = module._groups(logits)
-    blocks: list[list[float]] = []  # sum, weight, groups
-    for g in range(group.max() + 1):
-        inside, weight = truth[group == g] @ weights[group == g], weights[group == g].sum()
-        blocks.append([(inside + 0.5) / (weight + 1) * weight, weight, 1])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
-            last = blocks.pop()
-            blocks[-1] = [one + other for one, other in zip(blocks[-1], last, strict=True)]
-    naive = [total / weight for total, weight, groups in blocks for _ in range(int(groups))]
-    np.testing.assert_allclose(chances, naive, rtol=1e-12)
-    means = [np.average(logits[group == g], weights=weights[group == g]) for g in range(len(places))]
-    np.testing.assert_allclose(places, means)
-
-
-def test_groups_are_small_where_values_are_high_and_ties_share_one() -> None:
-    group = module._groups(np.arange(1000.0))
-    sizes = np.bincount(group)
-    assert sizes[-1] == 20
-    assert (np.diff(group) >= 0).all()
-    assert (np.diff(sizes[1:]) <= 0).all()
-    assert sizes.max() > 60
-    tied = module._groups(np.repeat([2.0, 1.0, 3.0], 30))
-    assert tied.tolist() == [1] * 30 + [0] * 30 + [2] * 30
+    logits, weights = 2 * generator.normal(size=900), generator.random(900)
+    truth = generator.random(900) < logistic(0.3 * logits + 0.6 * np.maximum(logits, 0))
+    found = module._curve(logits, truth, weights)
+    assert found[1] > found[0] > 0
+    gradient = 0.1 * (found - [1, 1, 0]) * [1, 1, 0]
+    for z, right, weight in zip(logits, truth, weights, strict=True):
+        p = logistic(z)
+        parts = np.array([np.log(p), -np.log(1 - p), 1])
+        gradient = gradient + weight * (logistic(found @ parts) - right) * parts
+    assert np.abs(gradient).max() < 0.01  # of a sum over 900 pairs
+    upside_down = module._curve(logits, logits < 0, weights)
+    assert upside_down[:2].tolist() == [0, 0], "a higher score is never less probable"
 
 
 def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
@@ -162,7 +151,7 @@ def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
     dense, chances = truth.toarray() > 0, np.zeros(top.ids.shape)
     for i in (0, 1):
         pairs = module._Pairs.of(top, truth, FREQUENCY, found.softness.item()).fold(i)
-        one = replace(module._learned(pairs, isotonic=len(found.logits) > 0), softness=found.softness)
+        one = replace(module._learned(pairs), softness=found.softness)
         rest = slice(1 - i, None, 2)
         chances[rest] = one(top.scores[rest], top.scores[rest], FREQUENCY[top.ids[rest]])
     for threshold, precision, recall in found.kept.T:
@@ -177,7 +166,7 @@ def test_what_thresholds_kept_is_counted_with_loops_on_the_other_half() -> None:
 
 def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
     kept = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, 0.8, 0.7, 0.9], [0.9, 0.7, 0.6, 0.2]])
-    calibration = Calibration(np.zeros((4, 3)), NONE, NONE, kept)
+    calibration = Calibration(np.zeros((4, 4)), kept)
     assert calibration.at_precision(0.7) == (0.2, 0.8, 0.7)
     assert calibration.at_precision(0.9).threshold == 0.4
     with pytest.raises(BadInput, match=r"precision: expected what a threshold kept .*, 0\.900 at most, .* found 0\.95"):
@@ -218,11 +207,11 @@ def test_a_few_documents_that_a_score_tells_apart_give_finite_weights() -> None:
 
 
 def test_arrays_and_back() -> None:
-    one = learned(stepped, 200)
+    one = learned(bent, 200)
     back = calibrations_of(arrays_of({"first-encoder": one, "fused": one}))
     assert list(back) == ["first-encoder", "fused"]
     assert one.softness > 0
-    for name in ("weights", "logits", "chances", "kept", "softness"):
+    for name in ("weights", "kept", "softness", "curve"):
         np.testing.assert_array_equal(getattr(back["fused"], name), getattr(one, name))
 
 
@@ -251,7 +240,9 @@ def test_a_label_among_equals_is_less_probable_than_one_that_stands_alone() -> N
     top, _, planted = simulated(crowded, 2000, 1)
     found, rivals = calibration(top.scores, top.scores, FREQUENCY[top.ids]), top.scores[:, 1] - top.scores[:, 0]
     for documents in (rivals < np.quantile(rivals, 0.25), rivals > np.quantile(rivals, 0.75)):
-        np.testing.assert_allclose(found[documents, 0].mean(), planted[documents, 0].mean(), atol=0.03)
+        np.testing.assert_allclose(
+            found[documents, 0].mean(), planted[documents, 0].mean(), atol=0.06
+        )  # 0.051 of those alone
     assert np.abs(found[:, 0] - planted[:, 0]).mean() < 0.06  # 0.11 by the best score alone
 
 
@@ -268,9 +259,14 @@ def test_the_soft_maximum_by_hand() -> None:
 
 
 def test_the_calibration_of_an_earlier_model_says_what_it_said() -> None:
-    """It has no softness, and no weight of the root of what a label is behind."""
+    """It has no softness, no weight of the root of what a label is behind, and may have a curve of some places."""
     weights = np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]])
-    arrays = arrays_of({"fused": Calibration(weights, NONE, NONE, np.zeros((3, 0)))})
-    del arrays["fused.softness"]
-    found = calibrations_of(arrays)["fused"](np.array([[2, 1]], np.float32), np.array([[2.0]]), np.array([[0, 3]]))
+    arrays = arrays_of({"fused": Calibration(weights, np.zeros((3, 0)))})
+    for name in ("softness", "curve"):
+        del arrays[f"fused.{name}"]
+    asked = np.array([[2, 1]], np.float32), np.array([[2.0]]), np.array([[0, 3]])
+    found = calibrations_of(arrays)["fused"](*asked)
     np.testing.assert_allclose(found, [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2)]], rtol=1e-6)
+    arrays |= {"fused.logits": np.array([-3.0, 1]), "fused.chances": np.array([0.1, 0.5])}
+    places = np.array([-2.0, np.log(4) - 1])
+    np.testing.assert_allclose(calibrations_of(arrays)["fused"](*asked)[0], 0.1 + 0.1 * (places + 3), rtol=1e-6)

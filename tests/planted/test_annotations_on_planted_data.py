@@ -88,7 +88,7 @@ def test_a_model_that_has_seen_the_documents_misses_what_is_wrong(noisy, folds):
     top = model.rank(train.documents, 100, exclude=train.filtered)
     seen = judged("train", np.arange(len(train)), train, top, train.targets)
     for kind in truth:
-        assert shares(listed([seen]), kind, truth)[1] < 0.6 * shares(listed(folds), kind, truth)[1]
+        assert shares(listed([seen]), kind, truth)[1] < 0.65 * shares(listed(folds), kind, truth)[1]
 
 
 def test_folds_that_are_there_are_not_trained_again_and_others_go_on(noisy, folds):
