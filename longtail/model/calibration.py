@@ -11,13 +11,13 @@ import numpy as np
 
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
-from longtail.search.fusion import features_of
+from longtail.search.fusion import extended, features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
 RIVALS = 5  # first labels of a document, whose scores say how probable each of them is
 _DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
-_LOGISTIC = (1.0, 1.0, 0.0)  # the curve that is none
+_LOGISTIC = (1.0, 1.0, 0.0)  # u, v and w with which the curve is the logistic one
 _GRID = np.arange(1, 200) / 200  # thresholds
 _FEWEST = 100  # labels above a threshold for its precision to be known to some 6 points (95 %)
 
@@ -77,9 +77,7 @@ class Calibration:
         """
         there = np.isfinite(scores)
         best = _soft_maximum(first, self.softness.item())
-        inputs = _inputs(np.where(there, scores, 0), np.where(there, best[:, None], 0))
-        a, b, c, d = np.tensordot(self.weights, _features(frequency)[: self.weights.shape[1]], 1)
-        logits = np.sum([np.maximum(a, 0), b, c, d] * inputs, 0)
+        logits = _logits(self.weights, np.where(there, scores, 0), np.where(there, best[:, None], 0), frequency)
         if len(self.logits):
             chances = np.interp(logits, self.logits, self.chances)
         else:
@@ -216,6 +214,13 @@ def _softness(top: TopK) -> float:
     return float((whole[:, :1] - whole).mean() / 4) if whole.size else 0.0
 
 
+def _logits(weights: Float64Array, scores: FloatArray, best: FloatArray, frequency: IntArray) -> Float64Array:
+    """The logits of labels, of any one shape, with weights over what is known of their frequency."""
+    a, b, c, d = np.tensordot(weights, _features(frequency)[: weights.shape[1]], 1)
+    logits: Float64Array = np.sum([np.maximum(a, 0), b, c, d] * _inputs(scores, best), 0)
+    return logits
+
+
 def _inputs(scores: FloatArray, best: FloatArray) -> Float64Array:
     """(4, ...) what the weights are of; rivals that are alike are told apart by the root of what they are behind."""
     scores, best = np.broadcast_arrays(scores.astype(np.float64), best.astype(np.float64))
@@ -234,9 +239,9 @@ def _parts(logits: Float64Array) -> Float64Array:
 
 def _learned(pairs: _Pairs) -> Calibration:
     """A calibration of some pairs, of which nothing is known yet to be kept."""
-    made = Calibration(_weights(pairs), np.zeros((3, 0)))
-    chances = np.clip(made(*pairs.asked)[:, 0].astype(np.float64), 1e-7, 1 - 1e-7)
-    return replace(made, curve=_curve(np.log(chances / (1 - chances)), pairs.truth, pairs.weights))
+    weights = _weights(pairs)
+    logits = _logits(weights, pairs.scores, pairs.best, pairs.frequency)
+    return Calibration(weights, np.zeros((3, 0)), curve=_curve(logits, pairs.truth, pairs.weights))
 
 
 def _weights(pairs: _Pairs) -> Float64Array:
@@ -262,11 +267,7 @@ def _weights(pairs: _Pairs) -> Float64Array:
     best: Float64Array = found.x
     best /= spread
     best[constant] -= best @ means
-    weights = best.reshape(4, 4)
-    if not (pairs.frequency == 0).any():  # new labels are as probable as the rarest that was right
-        rarest = _features(pairs.frequency[pairs.truth].min())
-        weights[:, 2] = weights @ rarest - weights[:, 0]
-    return weights
+    return extended(best.reshape(4, 4), pairs.frequency, pairs.truth, _features)
 
 
 def _features(frequency: IntArray) -> Float64Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -128,15 +128,21 @@ def features_of(frequency: IntArray) -> Float64Array:
     return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
 
 
-def extended(weights: Float64Array, learned_on: IntArray, right: BoolArray) -> Float64Array:
+def extended(
+    weights: Float64Array,
+    learned_on: IntArray,
+    right: BoolArray,
+    features: Callable[[IntArray], Float64Array] = features_of,
+) -> Float64Array:
     """The same weights, with those of new labels, if none was learned on: they weigh as the rarest that was right.
 
     Args:
-        weights: (W, 3) over `features_of`.
+        weights: (W, F) over the features.
         learned_on: (E,) training points of the labels that the weights were learned on.
         right: (E,) bool, whether they were true.
+        features: of training points; the first is 1, the third [f = 0], and all others are 0 where f is.
     """
     if (learned_on == 0).any():
         return weights
-    as_rarest = weights[:, 1] * np.log1p(learned_on[right].min())
-    return np.stack([weights[:, 0], weights[:, 1], as_rarest], axis=1)
+    as_rarest = weights[:, 1:] @ features(learned_on[right].min())[1:]
+    return np.concatenate([weights[:, :2], as_rarest[:, None], weights[:, 3:]], axis=1)

@@ -144,9 +144,9 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
         encoder.texts_at_once, encoder.precision = o.texts_at_once, o.precision
         encoder.layer_decay, encoder.weight_decay = o.layer_decay, o.encoder_decay
         encoder.hold(o.weights)
-        if o.moments == "8-bit":
+        encoder.eight_bits = o.moments == "8-bit"
+        if encoder.eight_bits:
             eight_bits.must_be_installed()
-            encoder.eight_bits = True
         if o.recompute:
             encoder.recompute()
         if o.widths:

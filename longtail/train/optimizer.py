@@ -87,8 +87,11 @@ class AdamW(torch.optim.Optimizer):
                     if in_two:
                         state |= {name: torch.zeros_like(parameter) for name in ("below", "below_sq")}
                 state["step"] += 1
-                if in_two or group["eight_bits"]:
-                    (_update_in_two if in_two else eight_bits.update)(parameter, parameter.grad, state, group)
+                if in_two:
+                    _update_in_two(parameter, parameter.grad, state, group)
+                    continue
+                if group["eight_bits"]:
+                    eight_bits.update(parameter, parameter.grad, state, group)
                     continue
                 tensors = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"], state["step"])
                 if parameter.grad.is_sparse:

@@ -87,8 +87,8 @@ def test_a_model_that_has_seen_the_documents_misses_what_is_wrong(noisy, folds):
     model, train = load(folder / "run", device="cpu"), dataset.train
     top = model.rank(train.documents, 100, exclude=train.filtered)
     seen = judged("train", np.arange(len(train)), train, top, train.targets)
-    for kind in truth:
-        assert shares(listed([seen]), kind, truth)[1] < 0.65 * shares(listed(folds), kind, truth)[1]
+    for kind, most in (("wrong", 0.45), ("missing", 0.65)):  # 0.33 and 0.61
+        assert shares(listed([seen]), kind, truth)[1] < most * shares(listed(folds), kind, truth)[1]
 
 
 def test_folds_that_are_there_are_not_trained_again_and_others_go_on(noisy, folds):

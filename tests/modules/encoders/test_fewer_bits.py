@@ -1,4 +1,4 @@
-"""A transformer whose weights are bfloat16: what it computes, how it is trained, saved and opened."""
+"""A transformer in fewer bits: weights of bfloat16, and an optimiser's moments of 8 bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
-from longtail.errors import BadInput
+from longtail.errors import BadInput, MissingExtra
+from longtail.modules.encoders import layers
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import quiet
 from longtail.train import plan as plan_module
@@ -23,7 +24,14 @@ from longtail.train.run import Run
 NAMES = ["red", "green", "blue", "fish", "bird", "one", "two"]
 TEXTS = [f"{one} {other}" for one in NAMES for other in NAMES]
 QUICK = {"epochs": 2, "batch": 16, "random_negatives": 2, "max_length": 8, "learning_rate": 1e-3, "device": "cpu"}
-HALF = {**QUICK, "weights": "bfloat16"}
+HALF, SMALL = {"weights": "bfloat16"}, {"moments": "8-bit"}
+
+
+@pytest.fixture
+def _eight_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments of 8 bits, of small matrices, too."""
+    pytest.importorskip("bitsandbytes", reason="needs the extra eight-bit")
+    monkeypatch.setattr(layers, "_FEWEST", 64)
 
 
 def data() -> Dataset:
@@ -66,7 +74,7 @@ def test_a_saved_encoder_opens_as_it_was(tiny_bert: Path, tmp_path: Path, projec
 
 
 def test_training_resumes_bit_equal_and_the_model_ranks_the_same_when_opened(tiny_bert: Path, tmp_path: Path) -> None:
-    asked = {**HALF, "encoder": str(tiny_bert)}
+    asked = {**QUICK, **HALF, "encoder": str(tiny_bert)}
     whole = recipes.dpr(data(), out=tmp_path / "whole", **asked)
     assert weights(whole.encoder) == {torch.bfloat16}
     start = TransformerEncoder(tiny_bert, max_length=8)
@@ -86,38 +94,80 @@ def test_training_resumes_bit_equal_and_the_model_ranks_the_same_when_opened(tin
     assert np.array_equal(opened.encode(data().train.documents), whole.encode(data().train.documents))
 
 
+@pytest.mark.usefixtures("_eight_bits")
+def test_training_with_moments_of_8_bits_resumes_bit_equal(tiny_bert: Path, tmp_path: Path) -> None:
+    asked = {**QUICK, **SMALL, "encoder": str(tiny_bert)}
+    whole = recipes.dpr(data(), out=tmp_path / "whole", **asked)
+    stopped_at_the_end(lambda: recipes.dpr(data(), out=tmp_path / "stopped", **asked))
+    resumed = recipes.dpr(data(), out=tmp_path / "stopped", **asked)
+    wide = recipes.dpr(data(), **{**asked, "moments": "float32"})
+    rounded = 0
+    for one, other, exact in zip(*(model.encoder.parameters() for model in (whole, resumed, wide)), strict=True):
+        assert torch.equal(one, other)
+        rounded += not torch.equal(one, exact)
+    assert rounded > 10
+
+
+@pytest.mark.usefixtures("_eight_bits")
 def test_it_learns_as_float32_does(tiny_bert: Path) -> None:
-    right = {}
-    for kind in ("float32", "bfloat16"):
-        asked = {**QUICK, "encoder": str(tiny_bert), "epochs": 12, "warmup": 4, "learning_rate": 3e-3}
-        model = recipes.dpr(data(), **asked, weights=kind)
-        ids = model.rank(data().train.documents, 1).ids[:, 0]
-        right[kind] = np.mean([label in {i // 7, i % 7} for i, label in enumerate(ids)])
-    assert min(right.values()) > 0.7  # 0.82 and 0.80; by chance, 0.27
-    assert abs(right["float32"] - right["bfloat16"]) < 0.08
+    asked = {**QUICK, "encoder": str(tiny_bert), "epochs": 12, "warmup": 4, "learning_rate": 3e-3}
+
+    def right(**fewer: str) -> float:
+        ids = recipes.dpr(data(), **asked, **fewer).rank(data().train.documents, 1).ids[:, 0]
+        return float(np.mean([label in {i // 7, i % 7} for i, label in enumerate(ids)]))
+
+    exact, *others = right(), right(**HALF), right(**SMALL)
+    assert min(exact, *others) > 0.7  # 0.82, 0.80; by chance, 0.27
+    assert max(abs(other - exact) for other in others) < 0.08
 
 
 def test_adapters_are_float32_beside_weights_of_bfloat16(tiny_bert: Path, tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="needs the extra lora")
-    model = recipes.dpr(data(), out=tmp_path, **HALF, encoder=str(tiny_bert), lora=3)
+    model = recipes.dpr(data(), out=tmp_path, **QUICK, **HALF, encoder=str(tiny_bert), lora=3)
     kinds = {parameter.requires_grad: parameter.dtype for parameter in model.encoder.parameters()}
     assert kinds == {True: torch.float32, False: torch.bfloat16}
     opened = load(tmp_path, device="cpu").encode(data().train.documents)
     np.testing.assert_allclose(opened, model.encode(data().train.documents), rtol=0, atol=5e-2)
 
 
+@pytest.mark.usefixtures("_eight_bits")
+def test_moments_of_8_bits_go_with_adapters_beside_weights_of_bfloat16(tiny_bert: Path) -> None:
+    pytest.importorskip("peft", reason="needs the extra lora")
+    model = recipes.dpr(data(), **QUICK, **HALF, **SMALL, encoder=str(tiny_bert), lora=3)
+    assert {parameter.dtype for parameter in model.encoder.parameters() if parameter.requires_grad} == {torch.float32}
+
+
+@pytest.mark.usefixtures("_eight_bits")
 def test_the_plan_counts_their_bytes(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
     monkeypatch.setattr(plan_module, "resident_bytes", lambda: 0)
     monkeypatch.setattr(plan_module.Plan, "table", lambda plan: told.append(plan) or "")
-    for kind in ("float32", "bfloat16"):
+    for fewer in ({}, HALF, SMALL):
         with pytest.raises(plan_module.Planned):
-            recipes.dpr(data(), out=Run(None, dry=True), **{**HALF, "weights": kind}, encoder=str(tiny_bert))
+            recipes.dpr(data(), out=Run(None, dry=True), **QUICK, **fewer, encoder=str(tiny_bert))
     assert told[0].memory - told[1].memory == 2 * told[0].stages[0].parameters
+    matrices = [
+        parameter.numel()
+        for name, parameter in TransformerEncoder(tiny_bert).named_parameters()
+        if parameter.ndim > 1 and "embed" not in name and parameter.requires_grad
+    ]
+    assert told[0].memory - told[2].memory == 6 * sum(matrices)
 
 
 def test_products_in_float32_are_refused(tiny_bert: Path) -> None:
     with pytest.raises(BadInput, match="precision: weights of bfloat16 compute in it, found float32; leave it out"):
-        recipes.dpr(data(), **HALF, encoder=str(tiny_bert), precision="float32")
+        recipes.dpr(data(), **QUICK, **HALF, encoder=str(tiny_bert), precision="float32")
     with pytest.raises(BadInput, match="weights: expected none for the encoder bag, which is no transformer"):
-        recipes.dpr(data(), **HALF, encoder="bag")
+        recipes.dpr(data(), **QUICK, **HALF, encoder="bag")
+
+
+def test_moments_of_8_bits_are_refused_where_they_are_not_to_be_had(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadInput, match="moments: moments of 8 bits are of float32 weights, found weights of bfloat16"):
+        recipes.dpr(data(), **QUICK, **HALF, **SMALL, encoder=str(tiny_bert))
+    with pytest.raises(BadInput, match="moments: expected none for the encoder bag, which is no transformer"):
+        recipes.dpr(data(), **QUICK, **SMALL, encoder="bag")
+    monkeypatch.setitem(__import__("sys").modules, "bitsandbytes.functional", None)
+    with pytest.raises(MissingExtra, match="eight-bit"):
+        recipes.dpr(data(), **QUICK, **SMALL, encoder=str(tiny_bert))
