@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.report_file import write_page
 from longtail.cli.run_folder import RunFolder, data_of
+from longtail.cli.threshold import threshold_of
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import answers, apart, proposed_pairs
 from longtail.data.io.formats import read_sparse
+from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.metrics.bins import by_bin, label_bins
 from longtail.metrics.places import place
@@ -29,6 +32,12 @@ from longtail.topk import IntArray
 from longtail.train.progress import settings_of
 
 _LONG = 5 * 10**10  # pairs of a document and a label, of which more take some twenty minutes on a core
+_Threshold: TypeAlias = Annotated[
+    float | None, typer.Option(help="Judge the labels that are at least so probable, too, as predict gives them.")
+]
+_Precision: TypeAlias = Annotated[
+    float | None, typer.Option(help="The same above the lowest threshold that kept this on held-out documents.")
+]
 ORACLE = 15  # true links of a document that are used at most, as in training
 
 
@@ -54,6 +63,8 @@ def evaluate(
             "or a column of theirs; of numbers NAME:bins=10. Several may be given."
         ),
     ] = None,
+    threshold: _Threshold = None,
+    precision: _Precision = None,
     macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
     report: Annotated[
         Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
@@ -67,36 +78,28 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
-    ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
+    ks, pairs, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
     model = load(run, device=device, changes=False)
+    least = threshold_of(model, None, threshold, precision)
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
     test = must_have_test(dataset)
     console = console_beside(json_file)
-    if sample is None and len(test) * len(model.labels) > _LONG:
-        pairs = f"{len(test):,} documents are ranked among {len(model.labels):,} labels, exactly"
-        console.print(f"{pairs}, which takes long; --sample draws some of the documents.", highlight=False)
+    if sample is None:
+        _warn_of_time(model, test, console)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(
-        model, dataset, propensity=constants, ks=ks, intervals=intervals, by=by, links=links, sample=sample
+        model, dataset, propensity=pairs, ks=ks, intervals=intervals, by=by, threshold=least, links=links, sample=sample
     )
     if found.drawn is not None:
-        test = test.take(found.drawn.rows)
-        dataset = replace(dataset, test=test)
+        dataset = replace(dataset, test=test.take(found.drawn.rows))
     console.print(found)
     if macro:
         console.print(found.macro())
     if bins:
-        of_label = label_bins(dataset.train.targets)
-        kinds = {kind: by_bin(place(top, test.targets), of_label, ks=ks) for kind, top in found.ranked.tops.items()}
-        console.print(bin_table(of_label, kinds, f"R@{max(ks)}"))
+        console.print(_by_frequency(found, dataset, ks))
     warn_of_pairs(model, found, dataset, console)
-    if changes := changes_made(run):
-        console.print(
-            f"The labels of this run were changed {changes:,} times since; the figures are of the model as trained.",
-            style="yellow",
-            highlight=False,
-        )
+    _warn_of_changes(run, console)
     keep_json(json_file, found.as_dict())
     if report is not None:
         from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
@@ -117,6 +120,27 @@ def warn_of_pairs(model: Model, found: Evaluation, dataset: Dataset, console: Co
             f"Warning: the data set has no filter file, but {pairs.nnz:,} of its test pairs are a document and itself, "
             f"or the way back of a training pair. P@1 is {plain:.2f} with them and {filtered:.2f} without "
             f"(docs/guides/filters.md; longtail data check --write-filters writes the filter).",
+            style="yellow",
+            highlight=False,
+        )
+
+
+def _by_frequency(found: Evaluation, dataset: Dataset, ks: list[int]) -> Table:
+    truth, of_label = must_have_test(dataset).targets, label_bins(dataset.train.targets)
+    kinds = {kind: by_bin(place(top, truth), of_label, ks=ks) for kind, top in found.ranked.tops.items()}
+    return bin_table(of_label, kinds, f"R@{max(ks)}")
+
+
+def _warn_of_time(model: Model, test: Split, console: Console) -> None:
+    if len(test) * len(model.labels) > _LONG:
+        pairs = f"{len(test):,} documents are ranked among {len(model.labels):,} labels, exactly"
+        console.print(f"{pairs}, which takes long; --sample draws some of the documents.", highlight=False)
+
+
+def _warn_of_changes(run: Path, console: Console) -> None:
+    if changes := changes_made(run):
+        console.print(
+            f"The labels of this run were changed {changes:,} times since; the figures are of the model as trained.",
             style="yellow",
             highlight=False,
         )

@@ -20,11 +20,11 @@ from rich.markup import escape
 from longtail.bulk.job import BATCH
 from longtail.cli import predict_parts as parts
 from longtail.cli.run_folder import RunFolder
+from longtail.cli.threshold import threshold_of
 from longtail.data.io.imports import Columns, texts_of_table
 from longtail.errors import BadInput
 from longtail.files import replacing
 from longtail.model import Model, load
-from longtail.model.calibration import must_be_threshold
 from longtail.model.explanation import linked_nodes
 from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
@@ -108,13 +108,13 @@ def predict(
     if output is not None and parts.takes_columns(output):
         parts.must_be_without(output, uids=uids, explain=explain, table=table)
         ranker = job.ranker(run, k=k, kind=kind, device=device, exact=exact)
-        threshold = _threshold(ranker.model, kind, threshold, precision)
+        threshold = threshold_of(ranker.model, kind, threshold, precision)
         probabilities = probabilities or threshold is not None
         parts.with_columns(replace(ranker, threshold=threshold, probabilities=probabilities), files, output, job)
         return
     job.must_be_none(files, output)
     model = load(run, device=device, exact=exact)
-    threshold = _threshold(model, kind, threshold, precision)
+    threshold = threshold_of(model, kind, threshold, precision)
     columns = Columns(title=text, content=content or "content")
     _answer(model, files[0], output, _Asked(columns, k, kind, threshold, probabilities, uids, explain, table))
 
@@ -159,23 +159,6 @@ def _answer(model: Model, source: str, output: str | None, asked: _Asked) -> Non
             with temporary.open("w", encoding="utf-8") as out:
                 out.writelines(lines)
     Console(stderr=True).print(f"{len(given):,} texts: {output}", highlight=False, markup=False)
-
-
-def _threshold(model: Model, kind: str | None, threshold: float | None, precision: float | None) -> float | None:
-    """The least probability that is asked for, said where it follows from a precision; None for all labels."""
-    if threshold is not None:
-        must_be_threshold(threshold)
-    if precision is None:
-        return threshold
-    if threshold is not None:
-        problem = "expected one of threshold and precision, found both"
-        raise BadInput("precision", problem, remedy="leave one of them out")
-    kept = model.calibration(kind).at_precision(precision)
-    said = (
-        f"threshold {kept.threshold:g}: precision {kept.precision:.3f}, recall {kept.recall:.3f} on held-out documents"
-    )
-    Console(stderr=True).print(said, highlight=False, markup=False)
-    return kept.threshold
 
 
 def _print(model: Model, ask: _Ask, texts: Iterator[dict[str, str]], probabilities: bool, explain: bool) -> None:

@@ -18,6 +18,7 @@ from rich.text import Text
 from longtail.data.dataset import Propensity
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
+from longtail.metrics.above import Above
 from longtail.metrics.bins import Bins
 from longtail.metrics.groups import Group, Groups, by_group
 from longtail.metrics.intervals import Interval, intervals
@@ -83,6 +84,7 @@ class Evaluation:
         others: the same rankings under further constants: those metrics that depend on them, and nothing else.
         drawn: the test documents among all of the split, where not all of them were ranked.
         by: groups of the test documents, by what they are grouped by.
+        above: what the labels above a threshold are worth, by the headline, where one was asked for.
 
     Raises:
         BadInput: there is a PSP without A and B.
@@ -99,6 +101,7 @@ class Evaluation:
     others: Sequence[Evaluation] = ()
     drawn: Drawn | None = field(default=None, repr=False, compare=False)
     by: Mapping[str, Sequence[Group]] = field(default_factory=dict)
+    above: Above | None = None
 
     def __post_init__(self) -> None:
         if self.headline not in self.kinds:
@@ -119,7 +122,8 @@ class Evaluation:
         ``"reliability": {kind: {"ECE@1": points, ...}}`` where the model has probabilities, ``"others"`` where further
         constants were given: for each pair the same again, with the metrics that depend on it, and ``"by"`` where
         documents were grouped: ``{column: [{"group", "documents", "kinds": {kind: {metric: {low, value, high}}}}]}``.
-        ``"drawn": {"of", "seed"}`` says that the n documents were drawn of so many.
+        ``"drawn": {"of", "seed"}`` says that the n documents were drawn of so many. ``"above": {"threshold", "labels",
+        "documents", "metrics": {"precision": {low, value, high}, ...}}`` is there where a threshold was asked for.
         """
         order = sorted(self.kinds, key=lambda kind: kind != self.headline)
         constants = self.propensity
@@ -143,6 +147,8 @@ class Evaluation:
             content["drawn"] = {"of": self.drawn.of, "seed": self.drawn.seed}
         if self.by:
             content["by"] = {name: [group.as_dict() for group in groups] for name, groups in self.by.items()}
+        if self.above is not None:
+            content["above"] = self.above.as_dict()
         return content
 
     def __str__(self) -> str:
@@ -176,6 +182,8 @@ class Evaluation:
             lines.append("The 95 % intervals need a wider terminal; the JSON has them.")
         if self.reliability:
             lines.append("ECE: how far probabilities are from the shares that are right, in points; less is better.")
+        if self.above is not None:
+            lines.append(str(self.above))
         if self.propensity is None:
             lines.append(f"No PSP: dataset.json gives no propensity constants A and B. {_IN_USE}")
         yield plain or _table(self, with_intervals=False, constants=False)

@@ -14,10 +14,12 @@ from longtail.data.holdout import rows_at_random
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
+from longtail.metrics.above import Above, above
 from longtail.metrics.groups import BUILT_IN, groups_of
 from longtail.metrics.ranking import KS, must_be_cut_offs
 from longtail.metrics.summary import Drawn, Evaluation, Ranked, measure
 from longtail.model import Model, load
+from longtail.model.calibration import at_most, must_be_threshold
 from longtail.model.scorers import MANY
 from longtail.topk import IntArray
 
@@ -33,6 +35,7 @@ def evaluate(
     ks: Sequence[int] = KS,
     intervals: bool = False,
     by: Sequence[str] = (),
+    threshold: float | None = None,
     links: IntArray | None = None,
     sample: int | None = None,
     device: str = "auto",
@@ -57,6 +60,7 @@ def evaluate(
         intervals: draw 95 % bootstrap intervals over test documents, with a generator of seed 0.
         by: what to group the test documents by: ``length``, ``labels``, ``rarest-word``, or a column of theirs, with
             ``:bins=10`` behind it for other bins of numbers than five; a folder is read with such columns.
+        threshold: in [0, 1]: judge what a prediction gives with it, too, by the score kind that predictions use.
         links: (n, K) int64, for a model that enriches documents: the nodes of each, padded with -1; those that it finds
             itself if left out.
         sample: rank so many of the n documents, drawn at random with seed 0, where there are more, and draw intervals;
@@ -68,11 +72,11 @@ def evaluate(
         and further ones are its ``others``.
 
     Raises:
-        BadInput: there is no test split, or no training labels, or other labels than the model's; the sample is below
-            1; or a file of the run or of the data set is not as it must be.
+        BadInput: there is no test split, or no training labels, or other labels than the model's; sample or threshold
+            is out of range, or the model has no probabilities; or a file of the run or the data set is not as it must.
     """
-    must_be_cut_offs(ks)
     model = model if isinstance(model, Model) else load(model, device=device, changes=False)
+    deep = _depth(model, ks, threshold)
     if isinstance(dataset, (str, Path)):
         dataset = Dataset.read(dataset, fields=fields_with(model.fields, by))
     whole = dataset if isinstance(dataset, Dataset) else None
@@ -87,13 +91,27 @@ def evaluate(
     if drawn is not None:
         test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
     groups = {name.partition(":")[0]: groups_of(name, test, whole, model.fields) for name in by}
-    ranked = rank_test(model, test, max([*ks, DEPTH]), links)
-    generator = np.random.default_rng(0) if intervals or drawn else None
+    ranked = rank_test(model, test, deep, links)
+    draws = np.random.default_rng(0) if intervals or drawn else None
     constants = [propensity] if isinstance(propensity, Propensity) else propensity or []
-    found = measure(
-        ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=generator, by=groups
-    )
-    return replace(found, drawn=drawn)
+    found = measure(ranked, test.targets, train, constants, headline=model.kinds[-1], ks=ks, generator=draws, by=groups)
+    return replace(found, drawn=drawn, above=None if threshold is None else _above(found, test, threshold))
+
+
+def _depth(model: Model, ks: Sequence[int], threshold: float | None) -> int:
+    """Labels ranked for each document; cut-offs and a threshold that cannot be are refused."""
+    must_be_cut_offs(ks)
+    if threshold is None:
+        return max([*ks, DEPTH])
+    must_be_threshold(threshold)
+    model.calibration()  # refuses a model without
+    return max([*ks, at_most(None, threshold)])
+
+
+def _above(found: Evaluation, test: Split, threshold: float) -> Above:
+    """The labels that a prediction gives with this threshold."""
+    ranked, kind, most = found.ranked, found.headline, at_most(None, threshold)
+    return above(ranked.tops[kind].first(most), ranked.probabilities[kind][:, :most], test.targets, threshold)
 
 
 def _must_have_labels(test: Split, train: CSR | None, labels: int) -> CSR:

@@ -88,7 +88,7 @@ def test_a_worker_that_is_killed_costs_no_row(cluster, trained, write_parts, tmp
     out, killed = tmp_path / "out", []
 
     def kill():
-        until(lambda: len([*out.glob("*.parquet")]) >= 3)
+        until(lambda: len([*out.glob("*.parquet")]) >= 3, 240)  # Ray starts its processes first
         killed.extend(workers()[:1])
         for process in killed:
             os.kill(process, signal.SIGKILL)

@@ -118,6 +118,22 @@ def test_evaluate_shows_errors_and_on_demand_the_view_by_label(trained, tmp_path
     assert all(f"{name}@{k} " in more.stdout for name in ("macroP", "macroF1", "microF1") for k in (1, 3, 5))
 
 
+def test_evaluate_says_what_a_threshold_keeps_on_the_test_split(trained, model, tmp_path):
+    planted(0, documents=400, test_documents=50, labels=120).dataset.write(tmp_path / "data")
+    given = ["evaluate", str(trained), "--data", str(tmp_path / "data"), "--device", "cpu"]
+    kept = model.calibration().at_precision(0.5)
+    asked = (["--precision", "0.5"], ["--threshold", str(kept.threshold)])
+    by_precision, by_threshold = (CliRunner().invoke(app, [*given, *one]) for one in asked)
+    assert by_precision.exit_code == by_threshold.exit_code == 0
+    assert by_precision.stderr.startswith(f"threshold {kept.threshold:g}: precision {kept.precision:.3f}")
+    assert by_precision.stdout == by_threshold.stdout
+    assert f"Labels at least {kept.threshold:g} probable: precision" in " ".join(by_threshold.stdout.split())
+    both = CliRunner().invoke(app, [*given, "--precision", "0.5", "--threshold", "0.5"])
+    assert str(both.exception).startswith("precision: expected one of threshold and precision, found both")
+    high = CliRunner().invoke(app, [*given, "--threshold", "1.5"])
+    assert str(high.exception).startswith("threshold: expected a probability from 0 to 1, found 1.5")
+
+
 @pytest.mark.parametrize("arguments", [("--probabilities",), ("--threshold", 0.5), ("--precision", 0.9)])
 def test_a_model_without_says_what_to_do(predict, tmp_path, arguments):
     data = planted(0, documents=200, test_documents=16, labels=64).dataset

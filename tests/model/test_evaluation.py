@@ -10,6 +10,7 @@ import pytest
 import longtail
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.holdout import rows_at_random
+from longtail.data.sparse import holds
 from longtail.errors import BadInput
 from longtail.metrics.propensity import inverse_propensity
 from longtail.metrics.ranking import metrics_of
@@ -110,6 +111,20 @@ def test_cut_offs_and_intervals_are_asked_for(trained, dataset):
     drawn = found.intervals["fused"]["P@2"]
     assert drawn.low < found.kinds["fused"]["P@2"] < drawn.high
     assert found.as_dict()["intervals"]["fused"]["P@2"] == [drawn.low, drawn.high]
+
+
+def test_what_a_threshold_gives_is_what_a_prediction_gives(trained, dataset):
+    model, test = load(trained, device="cpu"), dataset.test
+    asked = longtail.evaluate(model, dataset, ks=[1], threshold=0.3)
+    plain = longtail.evaluate(model, replace(test, filtered=None), train=dataset.train.targets, threshold=0.3)
+    given = model.predict(dataset.test.documents.fields["title"], threshold=0.3)
+    there = given.ids >= 0
+    right, labels = holds(test.targets, given.ids)[there].sum(), there.sum()
+    assert plain.above.labels == pytest.approx(labels / len(test))
+    assert plain.above.metrics["precision"].value == pytest.approx(100 * right / labels)
+    assert plain.above.metrics["recall"].value == pytest.approx(100 * right / test.targets.nnz)
+    assert str(asked.above) in " ".join(str(asked).split())
+    assert asked.as_dict()["above"] == asked.above.as_dict()
 
 
 def test_what_cannot_be_measured_is_refused(trained, dataset, tmp_path):
