@@ -66,7 +66,8 @@ def report_of_run(folder: Path, dataset: Dataset, found: Evaluation, *, data: Pa
         for kind, chances in ranked.probabilities.items()
     }
     by = {name: [group.as_dict() for group in groups] for name, groups in found.by.items()}
-    rows = {recipe: as_json(row) | {"reliability": reliability, "by": by}}
+    above = None if found.above is None else str(found.above)
+    rows = {recipe: as_json(row) | {"reliability": reliability, "by": by, "above": above}}
     results = start | {"rows": rows, "differences": {}, "failed": {}, "stopped": {}}
     return report_of_rows(results, {recipe: row}, dataset, judge)
 

@@ -87,7 +87,9 @@ def reliability_plot(series: Sequence[Series]) -> str:
         "right as was said. ECE@5 is the mean distance from it, a label each, in percentage points. Small bins are off "
         "it by chance; a dot says how many labels it stands for."
     )
-    return f'<p class="note">{note}</p><div class="grid wide"><div class="card">{reliability(shown)}</div></div>'
+    above = dict.fromkeys(one.row["above"] for one in series if one.row.get("above"))
+    lines = "".join(f'<p class="note">{line}</p>' for line in (note, *map(escape, above)))
+    return f'{lines}<div class="grid wide"><div class="card">{reliability(shown)}</div></div>'
 
 
 def cost_plots(series: Sequence[Series]) -> str:

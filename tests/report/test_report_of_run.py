@@ -75,6 +75,15 @@ def test_the_report_draws_how_reliable_probabilities_are(folder):
     assert '<h2 id="probabilities">' not in without
 
 
+def test_the_report_says_once_what_a_threshold_gives(folder):
+    dataset, model = Dataset.read(folder / "data"), load(folder / "unidec", device="cpu")
+    found = evaluate(model, dataset, threshold=0.2)
+    page = report_of_run(folder / "unidec", dataset, found, data=folder / "data")
+    assert page.count(str(found.above)) == 1
+    assert "Labels at least 0.2 probable" in page.partition('<h2 id="probabilities">')[2].partition("</section>")[0]
+    assert "Labels at least" not in page_of(folder, "unidec")
+
+
 def test_arguments_that_a_recipe_has_by_now_or_no_longer_has_are_told_apart(folder):
     settings = json.loads((folder / "unidec" / "run.json").read_text())
     given = given_arguments("unidec", settings["arguments"])
