@@ -7,7 +7,8 @@
 ``keep`` writes what a table needs of ``COMPARISON/results.json`` to ``benchmarks/results/NAME.json``. Without it, each
 table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
 one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
-predicts with, the mean over its seeds, the best of a set in bold; and what it costs, as ``training`` or
+predicts with, the mean over its seeds, the best of a set in bold, whichever of its comparisons that was in, which stand
+behind each other; and what it costs, as ``training`` or
 ``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of the same system on another
 data set, LF-WikiSeeAlsoTitles-320K, by `benchmarks/published.csv`: that of RAMEN's Table 6, which has most systems
 beside each other, or else that of another paper. A test says so where a page is not what this writes.
@@ -23,6 +24,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -74,20 +76,21 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
         yield from (_row(head), "|" + "---|" * len(head), *map(_row, rows))
         return
     columns = [metric.replace("_", " ") for metric in metrics]
-    several = ["set"] if len(names) > 1 else []
+    found = [read_json(RESULTS / f"{name}.json", remedy="keep the comparison") for name in names]
+    sets = [(name, [*of]) for name, of in groupby(found, key=lambda one: one["data"]["name"])]
+    several = ["set"] if len(sets) > 1 else []
     yield _row([*several, "method", "score", "seeds", *columns])
     yield "|" + "---|" * (len(several) + 3 + len(metrics))
-    for name in names:
-        found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
-        shown = {method: [_cell(method, row, column) for column in columns] for method, row in found["rows"].items()}
-        spent = {"published"} | {column for row in found["rows"].values() for column in row.get("costs", {})}
+    for name, comparisons in sets:
+        methods = [(method, row) for one in comparisons for method, row in one["rows"].items()]
+        shown = [[_cell(method, row, column) for column in columns] for method, row in methods]
+        spent = {"published"} | {column for _, row in methods for column in row.get("costs", {})}
         best = [
             None if column in spent else max(cells, key=lambda cell: float(cell or 0))
-            for column, cells in zip(columns, zip(*shown.values(), strict=True), strict=True)
+            for column, cells in zip(columns, zip(*shown, strict=True), strict=True)
         ]
-        for position, (method, cells) in enumerate(shown.items()):
-            row = found["rows"][method]
-            of_set = [found["data"]["name"] if position == 0 else ""] if several else []
+        for position, ((method, row), cells) in enumerate(zip(methods, shown, strict=True)):
+            of_set = [name if position == 0 else ""] if several else []
             bold = (f"**{cell}**" if cell and cell == top else cell for cell, top in zip(cells, best, strict=True))
             seeds = str(len(next(iter(row["metrics"].values()))))
             yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])

@@ -70,7 +70,22 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `unidec` | fused | 2 | **50.5** | 40 s | 0.5 ms | 1.0 MiB |",
         "| `bm25` |  | 1 | 40.0 | 3 s | 0.5 ms | 1.0 MiB |",
     ]
-    assert "| pages | `unidec` |" in tables.made(page.replace("table one", "table one one"))
+    more = {**results, "rows": {"dexml": row("encoder", {"encoder": {"P@1": {"seeds": [60.0]}}}, [9])}}
+    (tmp_path / "more.json").write_text(json.dumps(tables.kept(more)))
+    (tmp_path / "other.json").write_text(json.dumps(tables.kept({**more, "data": {"name": "products"}})))
+    assert tables.made(page.replace("table one", "table one more")).splitlines()[2:-2] == [
+        "| method | score | seeds | P@1 | P@5 |",
+        "|---|---|---|---|---|",
+        "| `unidec` | fused | 2 | 50.5 |  |",
+        "| `bm25` |  | 1 | 40.0 |  |",
+        "| `dexml` | encoder | 1 | **60.0** |  |",
+    ]
+    assert tables.made(page.replace("table one", "table one more other")).splitlines()[4:-2] == [
+        "| pages | `unidec` | fused | 2 | 50.5 |  |",
+        "|  | `bm25` |  | 1 | 40.0 |  |",
+        "|  | `dexml` | encoder | 1 | **60.0** |  |",
+        "| products | `dexml` | encoder | 1 | **60.0** |  |",
+    ]
     paired = tables.made("<!-- differences one: P@5 P@1 -->\nold\n<!-- end of table -->").splitlines()
     assert paired == [
         "<!-- differences one: P@5 P@1 -->",
@@ -85,9 +100,10 @@ def test_what_is_published_is_of_one_set_and_of_the_first_table_before_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["unidec", "oak:enrich=depends", "astec", "bm25"]
-    kept = {"rows": {name: {"score": "peer", "metrics": {"P@1": [1.0]}} for name in names}}
+    rows = {name: {"score": "peer", "metrics": {"P@1": [1.0]}} for name in names}
+    kept = {"data": {"name": "pages"}, "rows": rows}
     (tmp_path / "one.json").write_text(json.dumps(kept))
-    rows = [
+    published = [
         ("RAMEN: Table 6", "LF-WikiSeeAlsoTitles-320K", "unidec:epochs=9", 3),
         ("OAK: Table 2", "LF-WikiSeeAlsoTitles-320K", "unidec", 4),
         ("OAK: Table 2", "LF-WikiSeeAlsoTitles-320K", "oak:enrich=category", 5),
@@ -98,7 +114,7 @@ def test_what_is_published_is_of_one_set_and_of_the_first_table_before_others(
         ("RAMEN: Table 6", "LF-WikiSeeAlsoTitles-320K", "astec", 10, "so printed; of another set"),
         ("OAK: Table 8", "LF-WikiSeeAlsoTitles-320K", "oak:base=dpr", 11),
     ]
-    lines = ["table,data,recipe,P@1,note", *(",".join(f'"{cell}"' for cell in [*row, ""][:5]) for row in rows)]
+    lines = ["table,data,recipe,P@1,note", *(",".join(f'"{cell}"' for cell in [*row, ""][:5]) for row in published)]
     (tmp_path / "published.csv").write_text("\n".join(lines))
     monkeypatch.setattr(tables, "RESULTS", tmp_path)
     monkeypatch.setattr(tables, "PUBLISHED", tmp_path / "published.csv")

@@ -32,13 +32,14 @@ from longtail.topk import IntArray
 from longtail.train.progress import settings_of
 
 _LONG = 5 * 10**10  # pairs of a document and a label, of which more take some twenty minutes on a core
+ORACLE = 15  # true links of a document that are used at most, as in training
 _Threshold: TypeAlias = Annotated[
     float | None, typer.Option(help="Judge the labels that are at least so probable, too, as predict gives them.")
 ]
 _Precision: TypeAlias = Annotated[
-    float | None, typer.Option(help="The same above the lowest threshold that kept this on held-out documents.")
+    float | None,
+    typer.Option(help="The same above the lowest threshold that kept this precision on held-out documents."),
 ]
-ORACLE = 15  # true links of a document that are used at most, as in training
 
 
 def evaluate(
@@ -78,7 +79,7 @@ def evaluate(
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
-    ks, pairs, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
+    ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
     model = load(run, device=device, changes=False)
     least = threshold_of(model, None, threshold, precision)
     folder = data_of(run, settings_of(run), data)
@@ -89,7 +90,15 @@ def evaluate(
         _warn_of_time(model, test, console)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(
-        model, dataset, propensity=pairs, ks=ks, intervals=intervals, by=by, threshold=least, links=links, sample=sample
+        model,
+        dataset,
+        propensity=constants,
+        ks=ks,
+        intervals=intervals,
+        by=by,
+        threshold=least,
+        links=links,
+        sample=sample,
     )
     if found.drawn is not None:
         dataset = replace(dataset, test=test.take(found.drawn.rows))
@@ -102,9 +111,13 @@ def evaluate(
     _warn_of_changes(run, console)
     keep_json(json_file, found.as_dict())
     if report is not None:
-        from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
+        _write_report(report, run, dataset, found, folder, console)
 
-        write_page(report, report_of_run(run, dataset, found, data=folder), console)
+
+def _write_report(into: Path, run: Path, dataset: Dataset, found: Evaluation, data: Path, console: Console) -> None:
+    from longtail.report.compose import report_of_run  # noqa: PLC0415 - it imports every recipe
+
+    write_page(into, report_of_run(run, dataset, found, data=data), console)
 
 
 def warn_of_pairs(model: Model, found: Evaluation, dataset: Dataset, console: Console) -> None:

@@ -39,8 +39,8 @@ class Above:
 
     def __str__(self) -> str:
         metrics = ", ".join(f"{name} {it.value:.2f} ±{it.half:.2f}" for name, it in self.metrics.items())
-        given = f"{self.labels:.2f} a document, {self.documents:.2f} % of documents with one"
-        return f"Labels at least {self.threshold:g} probable: {metrics}; {given}."
+        given = f"{self.labels:.2f} labels a document, and {self.documents:.2f} % of documents have one"
+        return f"Labels at least {self.threshold:g} probable: {metrics} (95 %); {given}."
 
 
 def above(top: TopK, probabilities: FloatArray, truth: CSR, threshold: float) -> Above:

@@ -34,7 +34,7 @@ def test_by_hand() -> None:
     assert [it.value for it in none.metrics.values()] == [0, 0, 0]
     assert above(top, chances, truth, 0).labels == 8 / 3, "an empty place is not given"
     assert str(one).startswith("Labels at least 0.9 probable: precision 100.00 ±")
-    assert str(one).endswith("; 0.67 a document, 66.67 % of documents with one.")
+    assert str(one).endswith("(95 %); 0.67 labels a document, and 66.67 % of documents have one.")
 
 
 def test_with_loops() -> None:

@@ -123,6 +123,8 @@ def test_what_a_threshold_gives_is_what_a_prediction_gives(trained, dataset):
     assert plain.above.labels == pytest.approx(labels / len(test))
     assert plain.above.metrics["precision"].value == pytest.approx(100 * right / labels)
     assert plain.above.metrics["recall"].value == pytest.approx(100 * right / test.targets.nnz)
+    every = longtail.evaluate(model, dataset, ks=[1, 30], threshold=0)
+    assert every.above.labels == 20, "as many as a prediction gives, whatever the cut-offs are"
     assert str(asked.above) in " ".join(str(asked).split())
     assert asked.as_dict()["above"] == asked.above.as_dict()
 
