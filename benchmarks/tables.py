@@ -7,11 +7,11 @@
 ``keep`` writes what a table needs of ``COMPARISON/results.json`` to ``benchmarks/results/NAME.json``. Without it, each
 table of a page in ``docs/`` is made anew: the lines from ``<!-- table NAME ...: P@1 PSP@1 ... -->``, with the names of
 one or more comparisons and the columns, to ``<!-- end of table -->``. Of each method it has the score that the method
-predicts with, the mean over its seeds, the best of a set in bold, whichever of its comparisons that was in, which stand
-behind each other; and what it costs, as ``training`` or
-``time_a_text``, the columns of a report's table of costs; and as ``published`` the P@1 of the same system on another
-data set, LF-WikiSeeAlsoTitles-320K, by `benchmarks/published.csv`: that of RAMEN's Table 6, which has most systems
-beside each other, or else that of another paper. A test says so where a page is not what this writes.
+predicts with, the mean over its seeds, the best of a set in bold, whichever of its comparisons, which stand behind each
+other, that was in; and what it costs, as ``training`` or ``time_a_text``, the columns of a report's table of costs; and
+as ``published`` the P@1 of the same system on another data set, LF-WikiSeeAlsoTitles-320K, by
+`benchmarks/published.csv`: that of RAMEN's Table 6, which has most systems beside each other, or else that of another
+paper. A test says so where a page is not what this writes.
 ``<!-- differences NAME: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
 interval that is paired over test documents, in bold where 0 is not in it. ``<!-- table NAME: scale -->`` has what
 `benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside each other, without exponents.
