@@ -118,4 +118,5 @@ def write_fresh_bert(folder: Path, words: Sequence[str], heads: int = 0, length:
                 torch.nn.init.normal_(parameter, std=0.1)
         model.save_pretrained(folder)
     vocabulary = {word: i for i, word in enumerate([*WORDS[:5], *words])}
-    BertTokenizerFast(vocab=vocabulary, model_max_length=length).save_pretrained(folder)
+    plain = {"do_lower_case": False, "strip_accents": False, "tokenize_chinese_chars": False}
+    BertTokenizerFast(vocab=vocabulary, model_max_length=length, **plain).save_pretrained(folder)

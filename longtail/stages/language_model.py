@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longtail.errors import BadInput
+from longtail.modules.encoders.attention import attend
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.pooling import POOLING_OF_WINDOWS
@@ -82,6 +83,11 @@ class TransformerOptions(RunOptions):
         "of a transformer's products: auto for bfloat16 on a GPU and float32 on a CPU",
         choices=PRECISIONS,
     )
+    attention: str | None = option(
+        None,
+        "how a transformer computes it, by transformers' name: sdpa, eager, flash_attention_2 or another; what "
+        "transformers takes if left out",
+    )
     weights: str = option(
         "float32",
         "of a transformer, in training and after: float32, or bfloat16, whose updates keep what it cannot hold of them",
@@ -136,7 +142,8 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
     """Let a transformer be trained as its options say.
 
     Raises:
-        BadInput: its vectors are narrower than they are to be, or its layers cannot be computed once more.
+        BadInput: its vectors are narrower than they are to be, its layers cannot be computed once more, or there is no
+            such attention here.
         MissingExtra: a package that it needs is not installed.
     """
     encoder = encoder.core
@@ -147,6 +154,8 @@ def prepare(encoder: Encoder, o: TransformerOptions) -> None:
         encoder.eight_bits = o.moments == "8-bit"
         if encoder.eight_bits:
             eight_bits.must_be_installed()
+        if o.attention is not None:
+            attend(encoder.backbone, o.attention)
         if o.recompute:
             encoder.recompute()
         if o.widths:

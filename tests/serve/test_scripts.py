@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from unicodedata import normalize
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tiny_bert import write_fresh_bert
 
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
@@ -36,13 +38,18 @@ def both_ways(text: str) -> tuple[str, str]:
     return normalize("NFC", text), normalize("NFD", text)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory):
+@pytest.fixture(scope="module", params=["bag", "transformer"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """A run on documents of ten scripts, every second of which is decomposed."""
+    asked = {"encoder": "bag", "width": 32}
+    if request.param == "transformer":
+        asked = {"encoder": str(tmp_path_factory.mktemp("bert")), "max_length": 16, "learning_rate": 3e-3, "warmup": 5}
+        words = {normalize("NFC", word) for text in (*TITLES, *LABELS.values()) for word in text.split()}
+        write_fresh_bert(Path(asked["encoder"]), sorted(words))
     texts = [both_ways(f"{words} {i}")[i % 2] for i in range(10) for words in LABELS.values()]
     data = Dataset.from_texts(texts, [[label] for _ in range(10) for label in range(len(LABELS))], TITLES)
     run = tmp_path_factory.mktemp("scripts") / "run"
-    recipes.unidec(data, out=run, width=32, epochs=8, batch=30, validation=0.2, refit=False, device="cpu")
+    recipes.unidec(data, out=run, epochs=8, batch=30, validation=0.2, refit=False, device="cpu", **asked)
     return run
 
 

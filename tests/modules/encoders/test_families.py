@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from stopping import stopped_at_the_end
+from stopping import stopped_in_the_middle
 from tiny_bert import DECODERS, write_lookup_bert, write_tiny_transformer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
@@ -98,7 +98,7 @@ def test_each_family_trains_resumes_is_saved_and_opened_again(
     untrained = TransformerEncoder(family(kind), max_length=8)
     assert (vectors(untrained) - vectors(whole.encoder)).abs().max() > 1e-2
 
-    stopped_at_the_end(lambda: recipes.dpr(data(), out=tmp_path / "stopped", **asked))
+    stopped_in_the_middle(lambda run: recipes.dpr(data(), out=run, **asked), tmp_path / "stopped")
     resumed = recipes.dpr(data(), out=tmp_path / "stopped", **asked)
     for one, other in zip(whole.encoder.parameters(), resumed.encoder.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -230,6 +230,23 @@ def test_adapters_alone_are_trained_and_peft_puts_them_on_the_model(tiny_bert: P
     a, b, c = (next(p for name, p in other.named_parameters() if "lora_A" in name) for other in starts)
     assert torch.equal(a, b)
     assert not torch.equal(a, c)
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated")
+def test_peft_puts_the_adapters_of_a_decoder_on_the_model(
+    kind: str, family: Callable[[str], Path], tmp_path: Path
+) -> None:
+    peft = pytest.importorskip("peft", reason="needs the extra lora")
+    asked = QUICK | {"encoder": str(family(kind)), "lora": 4, "learning_rate": 1e-2}
+    encoder = recipes.dpr(data(), out=tmp_path, **asked).encoder
+    assert (vectors(encoder) - vectors(TransformerEncoder(family(kind), max_length=8))).abs().max() > 0.05
+    with quiet():
+        base = AutoModel.from_pretrained(family(kind))
+        theirs = peft.PeftModel.from_pretrained(base, tmp_path / "model" / "encoder" / "adapter").eval()
+    with torch.inference_mode():
+        hidden = torch.stack([theirs(input_ids=row).last_hidden_state[0, -1] for row in rows_of(encoder)])
+    close(normalize(hidden), vectors(encoder))
 
 
 def test_layers_and_kinds_of_parameters_learn_at_rates_of_their_own(tiny_bert: Path) -> None:
