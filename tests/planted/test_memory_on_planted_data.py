@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from stopping import stopped_in_the_middle
 
 from longtail import Dataset, load, recipes
 from longtail.data.texts import Texts
@@ -95,6 +96,25 @@ def test_a_run_knows_the_titles_of_what_its_model_remembers(trained):
     again = keys_of(labels.snapshot.encode(Texts.of(titles)), labels.snapshot.key_columns)
     np.testing.assert_allclose(again, memory.keys.vectors, atol=1e-5)
     labels.close()
+
+
+@pytest.mark.parametrize("given", [{}, {"prefer": "tail"}, {"prefer": "coverage"}], ids=str)
+def test_a_run_that_was_stopped_in_training_goes_on_to_the_same_memory_and_takes_labels(trained, given, tmp_path):
+    data, titles, _, _ = trained
+    whole = recipes.unidec(data, **SMALL, **given)
+    stopped_in_the_middle(lambda run: recipes.unidec(data, out=run, **SMALL, **given), tmp_path / "run")
+    again = recipes.unidec(data, out=tmp_path / "run", **SMALL, **given)
+    assert again.kinds == whole.kinds
+    assert again.kinds[-1] == "memory"
+    np.testing.assert_array_equal(again.memory.weights, whole.memory.weights)
+    np.testing.assert_array_equal(again.memory.keys.vectors, whole.memory.keys.vectors)
+    labels = LabelSet(tmp_path / "run", device="cpu")
+    labels.add([NewLabel("new", "nothing", [{"title": titles[0]}])])
+    found = labels.refresh().predict(titles[:9], k=9)
+    assert "new" in [label.uid for label in found[0]]
+    labels.compact()
+    labels.close()
+    np.testing.assert_array_equal(load(tmp_path / "run", device="cpu").predict(titles[:9], k=9).uids, found.uids)
 
 
 def test_a_refit_remembers_with_its_own_encoder(trained):

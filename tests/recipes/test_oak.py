@@ -400,7 +400,14 @@ def test_a_node_of_the_documents_own_text_is_no_link_and_no_negative(monkeypatch
     assert predicted.sum(1).tolist() == [2, 2, 2, 2]
     assert (predicted[0, 0], predicted[2, 2]) == (0, 0)
     assert seen[0].train.filtered is not None
-    assert seen[0].train.filtered.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]]
+    own = [[1, 0, 0], [0, 0, 0], [0, 0, 1], [0, 0, 0]]
+    assert seen[0].train.filtered.toarray().tolist() == own
+    held_out = links_of(Run(), data, linker, o, validation=0.5).held_out  # which a linker's fusion is learned on
+    assert held_out.filtered is not None
+    rows = [data.train.documents.fields["title"][i] for i in range(4)]
+    which = [rows.index(title) for title in held_out.documents.fields["title"]]
+    assert len(which) == 2
+    assert held_out.filtered.toarray().tolist() == [own[i] for i in which]
 
 
 def test_answer_free_links_do_not_give_a_label_away() -> None:

@@ -35,6 +35,18 @@ def test_an_encoder_starts_where_another_run_ended(data, runs):
     assert np.abs(trained.vectors["encoder"] - models["ngame"].vectors["encoder"]).max() > 1e-3
 
 
+def test_a_transformer_starts_where_another_run_ended(data, tiny_bert, tmp_path):
+    asked = {**SMALL, "encoder": str(tiny_bert), "max_length": 8, "learning_rate": 1e-2}
+    first = recipes.dpr(data, out=tmp_path / "dpr", **asked)
+    untrained = recipes.dpr(data, **{**asked, "epochs": 0})
+    assert np.abs(first.vectors["encoder"] - untrained.vectors["encoder"]).max() > 1e-3
+    start = {"start": str(tmp_path / "dpr"), "encoder": str(tiny_bert), "device": "cpu"}
+    started = recipes.renee(data, **start, start_epochs=0, epochs=0, validation=0.0)
+    np.testing.assert_allclose(started.vectors["encoder"], first.vectors["encoder"], atol=1e-6)
+    again = recipes.dpr(data, **start, epochs=1, batch=128, learning_rate=1e-2)
+    assert np.abs(again.vectors["encoder"] - first.vectors["encoder"]).max() > 1e-3
+
+
 def test_what_read_no_true_pairs_may_start_what_learns_a_fusion(data, tmp_path):
     recipes.simcse(data, out=tmp_path / "texts", **SMALL)
     start = {"start": str(tmp_path / "texts"), **HELD_OUT["ngame"]}

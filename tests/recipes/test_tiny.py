@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from io import StringIO
 
+import numpy as np
 import pytest
 from rich.console import Console
+from stopping import stopped_in_the_middle
 
 from longtail import Dataset, recipes
 from longtail.stages.recipe import options_class
@@ -104,6 +106,22 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
 )
 def test_defaults_of_few_documents(recipe, documents, given, usual):
     assert options_class(recipes.RECIPES[recipe]).for_size(documents, given) == usual
+
+
+def test_a_run_that_is_resumed_keeps_the_defaults_that_it_began_with(tmp_path):
+    """Twice the epochs, more held out and a second run."""
+    rows = Dataset.from_texts(
+        [f"word{i % 50} other{i % 7}" for i in range(600)], [[i % 7] for i in range(600)], [*"abcdefg"]
+    )
+    small = {"width": 8, "device": "cpu", "memory": False}
+    whole = recipes.unidec(rows, **small)
+    stopped_in_the_middle(lambda run: recipes.unidec(rows, out=run, **small), tmp_path / "run", steps=30)
+    again = recipes.unidec(rows, out=tmp_path / "run", **small)
+    chosen = {"epochs": 12, "batch": 150, "validation": 0.2, "refit": True}
+    arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
+    assert {name: arguments[name] for name in chosen} == chosen
+    np.testing.assert_array_equal(again.vectors["encoder"], whole.vectors["encoder"])
+    np.testing.assert_array_equal(again.fusion.weights, whole.fusion.weights)
 
 
 def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_path):

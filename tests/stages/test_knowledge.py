@@ -14,8 +14,9 @@ from rich.console import Console
 from longtail import Dataset, load, recipes
 from longtail.data.graph import Graph
 from longtail.data.sparse import csr_of_lists
-from longtail.data.texts import Strings
+from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput, LongtailError
+from longtail.model.label_set import LabelSet, NewLabel
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.knowledge import projected
 from longtail.modules.encoders.transformer import TransformerEncoder
@@ -151,6 +152,20 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tiny_bert, tmp_path, mo
     np.testing.assert_array_equal(rows(again)[1], rows(unbroken)[1])
     for kind in ("encoder", "classifier"):
         np.testing.assert_array_equal(again.vectors[kind], unbroken.vectors[kind])
+
+
+def test_a_label_that_is_added_is_encoded_by_words_that_started_so(tiny_bert, tmp_path):
+    model = recipes.unidec(DATA, **SMALL, knowledge=str(tiny_bert), validation=0.0, out=tmp_path)
+    labels = LabelSet(tmp_path, device="cpu")
+    labels.add([NewLabel("new", "two green fish")])
+    snapshot = labels.refresh()
+    expected = model.of_labels(Texts.of(["two green fish"]))
+    np.testing.assert_allclose(snapshot.folded.vectors["encoder"][-1:], expected, atol=1e-6)
+    assert snapshot.predict(["two green fish"], k=1, kind="encoder")[0][0].uid == "new"
+    labels.compact()
+    labels.close()
+    opened = load(tmp_path, device="cpu")
+    np.testing.assert_allclose(opened.vectors["encoder"][-1:], expected, atol=1e-6)
 
 
 def test_the_plan_counts_the_vocabulary(tiny_bert, tmp_path, monkeypatch):
