@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from longtail.model.predictions import Predictions
     from longtail.recipes.distil import distil
     from longtail.recipes.rerank import rerank
+    from longtail.stages.weigh import weigh
     from longtail.topk import Prediction
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "load",
     "recipes",
     "rerank",
+    "weigh",
 ]
 
 _HOMES = {
@@ -51,6 +53,7 @@ _HOMES = {
     "export": "longtail.model.exporting",
     "load": "longtail.model",
     "rerank": "longtail.recipes.rerank",
+    "weigh": "longtail.stages.weigh",
 }
 
 

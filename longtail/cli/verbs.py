@@ -48,6 +48,11 @@ VERBS = {  # in the order of --help
         "Rank by two trained runs at once: their scores are weighed on the documents that both held out.",
         "Train",
     ),
+    "weigh": _Verb(
+        "weigh.weigh",
+        "Weigh the scores of a trained run anew, by what is preferred now: precision, the tail or coverage.",
+        "Train",
+    ),
     "distil": _Verb(
         "train.distil",
         "Train a cheap student of any trained run, which learns its scores beside the true pairs.",

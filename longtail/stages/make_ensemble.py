@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from longtail.data.dataset import Dataset
-from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.locks import alone
-from longtail.model import Ensemble, Model, open_model
+from longtail.model import Ensemble, Model
+from longtail.stages.finished import Finished
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
 from longtail.stages.recipe import finish
-from longtail.stages.refit import Learned, before_refit, keep_before_refit
-from longtail.train.progress import settings_of
+from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
 
 
@@ -45,8 +43,8 @@ def ensemble(
             these, too, by an earlier version, and what it was before is not there.
     """
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
-    arguments = [_arguments(Path(folder), dataset) for folder in asked.values()]
-    held = [(of_run.get("validation", 0.0), of_run["seed"]) for of_run in arguments]
+    members = [Finished.of(Path(folder), dataset, device) for folder in asked.values()]
+    held = [(member.validation, member.seed) for member in members]
     if held[0] != held[1]:
         expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
@@ -56,44 +54,19 @@ def ensemble(
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
         run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
-        (first_before, first_now), (second_before, second_now) = members = [
-            _member(Path(folder), of_run, device) for folder, of_run in zip(asked.values(), arguments, strict=True)
-        ]
         rest, held_out = hold_out(dataset, share, seed)
         run.progress.claim()
-        both = Ensemble(first_before, second_before)
+        both = _both([member.before for member in members])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        memory = any(of_run.get("memory", True) for of_run in arguments)
+        memory = any(member.memory for member in members)
         model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
-        if any(now is not before for before, now in members):
+        if any(member.now is not member.before for member in members):
             keep_before_refit(run, model)
-            model = Learned.by(model).given_to(Ensemble(first_now, second_now), dataset.train)
+            model = Learned.by(model).given_to(_both([member.now for member in members]), dataset.train)
         return finish(run, model)
 
 
-def _member(folder: Path, arguments: Mapping[str, Any], device: str) -> tuple[Model, Model]:
-    """The model of a run that has not seen the documents held out, and the one that it ranks by.
-
-    Both are without their memory: that of the ensemble has the same.
-    """
-    now = open_model(folder / "model", device=choose_device(device))
-    if now.fusion is None:
-        found = f"one that ranks by {' or '.join(now.kinds)}"
-        problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
-        raise BadInput(folder, problem, remedy="train it with a recipe that does, and validation above 0")
-    now = now.fused_by(now.fusion)
-    before = before_refit(folder, now.device)
-    if before is None and arguments.get("refit"):
-        problem = "expected the model that has not seen the documents held out, found a run of an earlier version"
-        raise BadInput(folder, problem, remedy="train it again, or with refit off")
-    return (now if before is None or before.fusion is None else before.fused_by(before.fusion)), now
-
-
-def _arguments(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
-    """What a run of this data set was given, among it which documents it held out."""
-    settings = settings_of(folder)
-    if settings["hashes"] != dataset.fingerprint():
-        problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
-        raise BadInput(folder / "run.json", problem, remedy="give two runs of the same data, and no changes since")
-    arguments: Mapping[str, Any] = settings["arguments"]
-    return arguments
+def _both(models: Sequence[Model]) -> Ensemble:
+    """Two models as one, both without their memory: that of the ensemble has the same."""
+    first, second = (model if model.fusion is None else model.fused_by(model.fusion) for model in models)
+    return Ensemble(first, second)

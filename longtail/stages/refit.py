@@ -50,11 +50,14 @@ class Learned(NamedTuple):
         return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
 
     def given_to(self, model: AnyModel, train: Split) -> AnyModel:
-        """A model that has seen all documents, ranking by these weights."""
+        """A model that has seen all documents, ranking by these weights; if it looks by fewer numbers, then again."""
         assert self.fusion is not None
         fusion = Fusion(self.fusion, label_frequency(train.targets))
         memory = None if self.memory is None else remember(model, train.documents, train.targets, self.memory)
-        return model.fused_by(fusion, memory).calibrated_by(self.calibrations)
+        given = model.fused_by(fusion, memory).calibrated_by(self.calibrations)
+        if isinstance(model, Bundle) and isinstance(given, Bundle) and model.narrow is not None:
+            return narrowed(given, train.documents)
+        return given
 
 
 def with_refits(

@@ -1,4 +1,4 @@
-"""``longtail ensemble`` in real processes."""
+"""``longtail ensemble`` and ``longtail weigh`` in real processes."""
 
 from __future__ import annotations
 
@@ -46,6 +46,23 @@ def test_a_report_of_a_fused_run_is_written(runs, longtail, tmp_path):
         f"longtail ensemble {runs / 'unidec'} {runs / 'ngame'} --out {runs / 'both'}"
         in (tmp_path / "report.html").read_text()
     )
+
+
+def test_a_run_is_weighed_anew(runs, longtail, tmp_path):
+    given = ("--prefer", "tail", "--no-memory", "--out", tmp_path / "tail")
+    status, output, errors = longtail("weigh", runs / "unidec", *given)
+    assert status == 0, errors
+    said = output.replace("\n", " ")
+    assert "weighing 2 scores on 120 documents that the run held out" in said
+    assert f"Next: longtail evaluate {tmp_path / 'tail'}" in said
+    status, _, errors = longtail("evaluate", tmp_path / "tail", "--report", tmp_path / "report")
+    assert status == 0, errors
+    typed = f"longtail weigh {runs / 'unidec'} --prefer tail --no-memory --out {tmp_path / 'tail'}"
+    assert typed in (tmp_path / "report" / "report.html").read_text()
+    status, _, errors = longtail("weigh", runs / "unidec", "--prefer", "head", "--out", tmp_path / "head")
+    assert (status, errors.count("\n")) == (1, 1)
+    assert "--prefer: expected one of precision, tail, coverage, found head" in errors
+    assert not (tmp_path / "head").exists()
 
 
 def test_labels_come_and_go_in_a_fused_run(runs, longtail, tmp_path):

@@ -1,0 +1,40 @@
+"""``longtail weigh``: a trained run, ranking by what is preferred now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from longtail.cli.run_folder import RunFolder, data_of, say_done
+from longtail.data.dataset import Dataset
+from longtail.options import options_of
+from longtail.stages.held_out import FusionOptions
+from longtail.stages.weigh import weigh as make
+from longtail.train.log import LOG, Log
+from longtail.train.progress import settings_of
+from longtail.train.run import Run
+
+_KNOWN = options_of(FusionOptions)
+
+
+def weigh(
+    trained: RunFolder,
+    out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
+    prefer: Annotated[str, typer.Option(help=_KNOWN["prefer"].help)] = "precision",
+    tail_price: Annotated[float, typer.Option(help=_KNOWN["tail_price"].help)] = 0.1,
+    memory: Annotated[bool, typer.Option("--memory/--no-memory", help=_KNOWN["memory"].help)] = True,
+    data: Annotated[Path | None, typer.Option(help="The data set folder; that of the run if left out.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+) -> None:
+    """Weigh the scores of a trained run anew, by what is preferred now, on the documents that it held out.
+
+    Nothing is trained. The run stays as it is and is copied into the new one, which is evaluated, asked and served like
+    any other.
+    """
+    dataset = Dataset.read(data_of(trained, settings_of(trained), data))
+    run = Run(out, Log(out / LOG, Console()))
+    say_done(run, make(trained, dataset, prefer=prefer, tail_price=tail_price, memory=memory, out=run, device=device))
+    run.log.say(f"Next: longtail evaluate {out}")
