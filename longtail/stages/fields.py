@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.fielded import FieldedEncoder
 from longtail.options import option
 from longtail.stages.recipe import RunOptions
+
+_CONTENT, _GUIDE = "content", "docs/guides/long-text.md"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,14 @@ class FieldOptions(RunOptions):
         if self.fields_apart and len(self.fields) < 2:
             problem = f"expected several fields, found {', '.join(self.fields)}"
             raise BadInput("fields_apart", problem, remedy="give fields, as title,content, or leave it out")
+
+    def advice(self, dataset: Dataset) -> list[str]:
+        """That contents are not read, where most documents have one."""
+        content = dataset.train.documents.fields.get(_CONTENT)
+        there = 0 if content is None else np.count_nonzero(np.diff(content.offsets))
+        unread = _CONTENT not in self.fields and 2 * there > len(dataset.train)
+        said = f"{there:,} documents have a content, which is not read; fields=title,content reads it ({_GUIDE})"
+        return super().advice(dataset) + ([said] if unread else [])
 
 
 def apart(encoder: Encoder, o: FieldOptions) -> Encoder:

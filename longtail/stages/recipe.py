@@ -82,6 +82,10 @@ class RunOptions:
     def check(self, dataset: Dataset) -> None:
         """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
 
+    def advice(self, dataset: Dataset) -> list[str]:  # noqa: ARG002
+        """Lines that a user is told before a run on a data set."""
+        return []
+
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
         """The settings that a budget chooses from, those that take the least time first; () for no choice."""
         return ()
@@ -123,7 +127,8 @@ def recipe(
             page_of = "explanation/reproducing" if preset else "guides/choosing"
             settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
             said = [f"{why}: {settings} (docs/{page_of}.md)"] if chosen else []
-            return _trained(page, run, dataset, o, said + (paper.longer(o, dataset) if paper else []))
+            said += o.advice(dataset) + (paper.longer(o, dataset) if paper else [])
+            return _trained(page, run, dataset, o, said)
 
         makes = get_type_hints(page).get("return", Model)
         train.__signature__ = signature(options, makes)  # type: ignore[attr-defined]

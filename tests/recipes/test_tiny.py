@@ -124,6 +124,24 @@ def test_a_run_that_is_resumed_keeps_the_defaults_that_it_began_with(tmp_path):
     np.testing.assert_array_equal(again.fusion.weights, whole.fusion.weights)
 
 
+@pytest.mark.parametrize(
+    ("contents", "fields", "said"),
+    [
+        (["one", "two", "three"], ("title",), True),
+        (["one", "two", "three"], ("title", "content"), False),
+        (["one", "", ""], ("title",), False),
+        (["", "", ""], ("title",), False),
+    ],
+)
+def test_contents_that_are_not_read_are_said(contents, fields, said, tmp_path):
+    texts = [{"title": f"title {i}", "content": content} for i, content in enumerate(contents)]
+    rows = Dataset.from_texts(texts, [[0]] * 3, ["a label"])
+    console = Console(file=StringIO(), width=200)
+    recipes.dpr(rows, out=Run(tmp_path, Log(tmp_path / LOG, console)), epochs=0, width=4, fields=fields, device="cpu")
+    line = "3 documents have a content, which is not read; fields=title,content reads it (docs/guides/long-text.md)"
+    assert (line in console.file.getvalue()) == said
+
+
 def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_path):
     rows = of_rows(PRODUCTS)
     for name, preset in (("usual", None), ("paper", "paper")):
