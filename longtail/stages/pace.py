@@ -14,7 +14,9 @@ class PaceOptions(RunOptions):
     """Learning rates."""
 
     learning_rate: float | None = option(
-        None, "of the encoder; 1e-4 for a transformer and 4e-3 for others if left out", within=POSITIVE
+        None,
+        "of the encoder; if left out, 3e-4 for a transformer up to 384 wide, 1e-4 for a wider one, 4e-3 for others",
+        within=POSITIVE,
     )
     warmup: float = option(
         100,

@@ -25,7 +25,7 @@ from longtail.data.texts import Texts
 from longtail.losses import LOSSES
 from longtail.model import Bundle
 from longtail.modules.encoders.base import Encoder, encode_together
-from longtail.modules.encoders.named import ENCODERS, make_encoder, row_of
+from longtail.modules.encoders.named import ENCODERS, make_encoder
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, POSITIVE, AtMost, option
@@ -136,7 +136,7 @@ class Text:
 
     def rate(self, given: float | None) -> float:
         """The learning rate that was given, or one that suits the encoder: a new table learns faster than a model."""
-        return given or row_of(self.encoder).learning_rate
+        return given or self.encoder.core.learning_rate
 
     def source(self, table: Ragged) -> Source:
         """What a `Loader` reads the rows of a token table from."""

@@ -188,7 +188,15 @@ def test_a_name_is_that_of_a_row_or_of_a_transformer() -> None:
     assert all(encoder_named(name) is row for name, row in ENCODERS.items())
     assert encoder_named("sentence-transformers/all-mpnet-base-v2") is ENCODERS["transformer"]
     assert all("\n" not in row.about for row in ENCODERS.values())
-    assert [row.learning_rate for row in ENCODERS.values()] == [4e-3, 4e-3, 4e-3, 1e-4, 1e-4]
+
+
+def test_a_rate_suits_the_kind_of_an_encoder_and_the_width_of_a_transformer(tiny_bert: Path) -> None:
+    encoders = [by_name(name, tiny_bert) for name in ENCODERS]
+    assert [encoder.learning_rate for encoder in encoders] == [4e-3, 4e-3, 4e-3, 3e-4, 3e-4]
+    wide = encoders[-1].core
+    assert isinstance(wide, TransformerEncoder)
+    wide.backbone.config.hidden_size = 385
+    assert FieldedEncoder(wide, 2).core.learning_rate == 1e-4
 
 
 def test_the_row_of_an_encoder_is_that_of_its_class(tiny_bert: Path) -> None:
@@ -211,6 +219,8 @@ class Letters:
 
 class LettersEncoder(Encoder):
     """The mean of the vectors of letters: as little as an encoder can be."""
+
+    learning_rate = 0.02
 
     def __init__(self, width: int, generator: torch.Generator) -> None:
         super().__init__()
@@ -238,7 +248,7 @@ class LettersEncoder(Encoder):
 
 def test_an_encoder_from_outside_is_one_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It keeps the contract, is made by its name, is trained at its rate by a recipe, and its model is opened again."""
-    row = EncoderKind("letters", LettersEncoder, LettersEncoder.make, LettersEncoder.load, 0.02, "letters, summed")
+    row = EncoderKind("letters", LettersEncoder, LettersEncoder.make, LettersEncoder.load, "letters, summed")
     monkeypatch.setitem(ENCODERS, "letters", row)
     made = by_name("letters").eval()
     assert type(made) is LettersEncoder

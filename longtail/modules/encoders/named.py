@@ -25,7 +25,6 @@ class EncoderKind(NamedTuple):
         kind: the class.
         make: takes the arguments of `make_encoder` by name, and leaves aside those that it has no use for.
         load: opens the folder that ``save`` of the class wrote.
-        learning_rate: that suits it: a table that starts from nothing learns faster than a language model.
         about: one line of help.
     """
 
@@ -33,7 +32,6 @@ class EncoderKind(NamedTuple):
     kind: type[Encoder]
     make: Callable[..., Encoder]
     load: Callable[[Path], Encoder]
-    learning_rate: float
     about: str
 
 
@@ -42,7 +40,6 @@ BAG = EncoderKind(
     BagEncoder,
     BagEncoder.make,
     BagEncoder.load,
-    4e-3,
     "words, word pairs and character n-grams; trains from nothing on a CPU",
 )
 CONVOLUTION = EncoderKind(
@@ -50,7 +47,6 @@ CONVOLUTION = EncoderKind(
     ConvolutionEncoder,
     ConvolutionEncoder.make,
     ConvolutionEncoder.load,
-    4e-3,
     "words in order, with attention and convolutions; trains from nothing",
 )
 LSTM = EncoderKind(
@@ -58,7 +54,6 @@ LSTM = EncoderKind(
     RecurrentEncoder,
     RecurrentEncoder.make,
     RecurrentEncoder.load,
-    4e-3,
     "words in order, read from both sides by an LSTM; trains from nothing",
 )
 MINILM = EncoderKind(
@@ -66,7 +61,6 @@ MINILM = EncoderKind(
     TransformerEncoder,
     TransformerEncoder.make,
     TransformerEncoder.load,
-    1e-4,
     "MiniLM-L6, a transformer 384 wide that a package carries",
 )
 TRANSFORMER = MINILM._replace(

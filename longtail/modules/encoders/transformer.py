@@ -34,6 +34,7 @@ from longtail.text.huggingface import TransformerTokenizer, model_folder, open_p
 from longtail.text.tokens import PaddedTokens, Tokens
 
 PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
+_SMALL = 384
 WEIGHTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -148,6 +149,11 @@ class TransformerEncoder(Encoder):
     def hold(self, weights: str) -> None:
         """Hold the transformer in numbers of another kind, a key of `WEIGHTS`; a projection stays float32."""
         self.backbone.to(WEIGHTS[weights])
+
+    @property
+    def learning_rate(self) -> float:
+        """What suits it: more for one that is no wider than MiniLM (docs/guides/encoders.md)."""
+        return 3e-4 if self.backbone.config.hidden_size <= _SMALL else 1e-4
 
     @property
     def depth(self) -> int:
