@@ -29,10 +29,10 @@ def weigh(
     data: Annotated[Path | None, typer.Option(help="The data set folder; that of the run if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
-    """Weigh the scores of a trained run anew, by what is preferred now, on the documents that it held out.
+    """Weigh the scores of a trained run anew, by what is preferred now: precision, the tail or coverage.
 
-    Nothing is trained. The run stays as it is and is copied into the new one, which is evaluated, asked and served like
-    any other.
+    It is learned on the documents that the run held out, and nothing is trained. The run stays as it is and is copied
+    into the new one, which is evaluated, asked and served like any other.
     """
     dataset = Dataset.read(data_of(trained, settings_of(trained), data))
     run = Run(out, Log(out / LOG, Console()))
