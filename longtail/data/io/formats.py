@@ -37,7 +37,12 @@ CUT_AGAIN = "write or download the file again"
 
 def stop(problem: BadInput) -> NoReturn:
     """End reading at the first problem."""
-    raise problem
+    try:
+        raise problem
+    finally:
+        del (
+            problem
+        )  # else it holds this frame, which holds it, and the open files of all who read wait for the collector
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:

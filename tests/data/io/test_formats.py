@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import gc
 import gzip
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from longtail.data.io.formats import lines, read_pairs, read_points, read_sparse
+from longtail.data.io.formats import json_lines, lines, read_pairs, read_points, read_sparse
 from longtail.data.io.writing import write_lines, write_pairs, write_sparse
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.errors import BadInput
@@ -92,3 +95,24 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         write_lines(tmp_path / "t.txt", failing())
     assert (tmp_path / "t.txt").read_text() == "old\n"
     assert [path.name for path in tmp_path.iterdir()] == ["t.txt"]
+
+
+@pytest.mark.parametrize("read", [json_lines, lines], ids=["of JSON", "of text"])
+def test_a_file_that_is_refused_is_closed_at_once(read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that held itself would keep the file open until the collector comes by."""
+    opened: list[Any] = []
+    path, plain = tmp_path / "texts.gz", Path.open
+    path.write_bytes(gzip.compress(b"{}\n\xff\n{}\n" * 3))
+
+    def noted(self: Path, *given: Any, **options: Any) -> Any:
+        opened.append(plain(self, *given, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(Path, "open", noted)
+    gc.disable()
+    try:
+        with suppress(BadInput):
+            list(read(path))
+        assert [file.closed for file in opened] == [True]
+    finally:
+        gc.enable()
