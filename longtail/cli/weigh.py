@@ -23,16 +23,18 @@ _KNOWN = options_of(FusionOptions)
 def weigh(
     trained: RunFolder,
     out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
-    prefer: Annotated[str, typer.Option(help=_KNOWN["prefer"].help)] = "precision",
-    tail_price: Annotated[float, typer.Option(help=_KNOWN["tail_price"].help)] = 0.1,
-    memory: Annotated[bool, typer.Option("--memory/--no-memory", help=_KNOWN["memory"].help)] = True,
+    prefer: Annotated[str | None, typer.Option(help=_KNOWN["prefer"].help, show_default=False)] = None,
+    tail_price: Annotated[float | None, typer.Option(help=_KNOWN["tail_price"].help, show_default=False)] = None,
+    memory: Annotated[
+        bool | None, typer.Option("--memory/--no-memory", help=_KNOWN["memory"].help, show_default=False)
+    ] = None,
     data: Annotated[Path | None, typer.Option(help="The data set folder; that of the run if left out.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:
     """Weigh the scores of a trained run anew, by what is preferred now: precision, the tail or coverage.
 
-    It is learned on the documents that the run held out, and nothing is trained. The run stays as it is and is copied
-    into the new one, which is evaluated, asked and served like any other.
+    It is learned on the documents that the run held out, and nothing is trained. What is left out is as the run has it.
+    The run stays as it is and is copied into the new one, which is evaluated, asked and served like any other.
     """
     dataset = Dataset.read(data_of(trained, settings_of(trained), data))
     run = Run(out, Log(out / LOG, Console()))

@@ -12,7 +12,6 @@ from longtail.options import as_json
 from longtail.recipes import RECIPES
 from longtail.recipes.rerank import RUNS
 from longtail.stages.rerank import rerank
-from longtail.stages.weigh import weigh
 
 _OF_RUN = ("first_stage", *RUNS)  # arguments of a reranking that come from the run it is of
 
@@ -34,8 +33,7 @@ def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[st
         given = {name: value for name, value in arguments.items() if value != defaults[name] and name not in _OF_RUN}
         return [recipe, arguments["first_stage"], *flags_of(given), *ends]
     if recipe == "weigh":
-        defaults = defaults_of(weigh)
-        given = {name: value for name, value in arguments.items() if value != defaults.get(name) and name in defaults}
+        given = {name: arguments[name] for name in ("prefer", "tail_price", "memory")}
         return [recipe, arguments["trained"], *flags_of(given), *ends]
     return [recipe, arguments["first"], arguments["second"], *ends]  # an ensemble
 

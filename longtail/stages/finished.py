@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
@@ -12,6 +13,8 @@ from longtail.model import Model, open_model
 from longtail.stages.refit import before_refit
 from longtail.train.progress import settings_of
 
+_WEIGHED = ("prefer", "tail_price", "memory", "validation", "seed")
+
 
 class Finished(NamedTuple):
     """A run whose scores were weighed on documents that it held out.
@@ -19,16 +22,12 @@ class Finished(NamedTuple):
     Attributes:
         now: the model that the run ranks by.
         before: the model that has not seen these documents; the same where the run never gave them back.
-        validation: the share of the training documents that it held out.
-        seed: by which they were drawn.
-        memory: whether the run asked for a memory.
+        weighed: the options of `longtail.stages.held_out.FusionOptions` that say how, and on which documents.
     """
 
     now: Model
     before: Model
-    validation: float
-    seed: int
-    memory: bool
+    weighed: Mapping[str, Any]
 
     @classmethod
     def of(cls, folder: Path, dataset: Dataset, device: str) -> Finished:
@@ -38,11 +37,8 @@ class Finished(NamedTuple):
             BadInput: the run is of other data, or has learned no fusion; or it was trained on the documents held out,
                 too, by an earlier version, and what it was before is not there.
         """
-        settings = settings_of(folder)
-        if settings["hashes"] != dataset.fingerprint():
-            problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
-            raise BadInput(folder / "run.json", problem, remedy="give a run of the same data, and no changes since")
-        now, given = open_model(folder / "model", device=choose_device(device)), settings["arguments"]
+        given = arguments_of(folder, dataset)
+        now = open_model(folder / "model", device=choose_device(device))
         if now.fusion is None:
             found = f"one that ranks by {' or '.join(now.kinds)}"
             problem = f"expected a model that has learned a fusion on documents that it held out, found {found}"
@@ -51,4 +47,19 @@ class Finished(NamedTuple):
         if before is None and given.get("refit"):
             problem = "expected the model that has not seen the documents held out, found a run of an earlier version"
             raise BadInput(folder, problem, remedy="train it again, or with refit off")
-        return cls(now, before or now, given.get("validation", 0.0), given["seed"], given.get("memory", True))
+        weighed = {name: given[name] for name in _WEIGHED if name in given}
+        return cls(now, before or now, {"memory": True, "validation": 0.0, **weighed})
+
+
+def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
+    """What the run of a folder was given.
+
+    Raises:
+        BadInput: it is of other data.
+    """
+    settings = settings_of(folder)
+    if settings["hashes"] != dataset.fingerprint():
+        problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
+        raise BadInput(folder / "run.json", problem, remedy="give a run of this data, and no changes since")
+    arguments: Mapping[str, Any] = settings["arguments"]
+    return arguments

@@ -44,7 +44,7 @@ def ensemble(
     """
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
     members = [Finished.of(Path(folder), dataset, device) for folder in asked.values()]
-    held = [(member.validation, member.seed) for member in members]
+    held = [(member.weighed["validation"], member.weighed["seed"]) for member in members]
     if held[0] != held[1]:
         expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
@@ -58,7 +58,7 @@ def ensemble(
         run.progress.claim()
         both = _both([member.before for member in members])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
-        memory = any(member.memory for member in members)
+        memory = any(member.weighed["memory"] for member in members)
         model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
         if any(member.now is not member.before for member in members):
             keep_before_refit(run, model)

@@ -38,6 +38,7 @@ from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.search.fusion import Candidates
 from longtail.search.weighing import learn_one_more
+from longtail.stages.finished import arguments_of
 from longtail.stages.held_out import PreferenceOptions, hold_out, tell, worth_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe
@@ -49,7 +50,6 @@ from longtail.topk import IntArray
 from longtail.train.activations import layer_bytes
 from longtail.train.optimizer import adamw
 from longtail.train.plan import SAMPLE, timed
-from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _STAGE = "cross-encoder"
@@ -296,11 +296,8 @@ def _seconds_a_pair(run: Run, encoder: CrossEncoder, model: Model, held_out: Spl
 
 def _must_have_held_out(folder: Path, dataset: Dataset, o: RerankOptions) -> None:
     """Refuse a run of other data, one that has no documents that it has not seen, and one that is reranked already."""
-    settings, model = settings_of(folder), open_model(folder / "model", device=torch.device("cpu"))
-    where, arguments = folder / "run.json", settings["arguments"]
-    if settings["hashes"] != dataset.fingerprint():
-        problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
-        raise BadInput(where, problem, remedy="give a run of this data, and no changes since")
+    arguments, where = arguments_of(folder, dataset), folder / "run.json"
+    model = open_model(folder / "model", device=torch.device("cpu"))
     if isinstance(model, Reranker):
         problem = "expected a run without a cross-encoder, found one that has one"
         raise BadInput(folder, problem, remedy="give the run that it was made of")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from longtail.data.dataset import Dataset
@@ -22,22 +21,22 @@ def weigh(
     trained: str | Path,
     dataset: Dataset,
     *,
-    prefer: str = "precision",
-    tail_price: float = 0.1,
-    memory: bool = True,
+    prefer: str | None = None,
+    tail_price: float | None = None,
+    memory: bool | None = None,
     out: str | Path | Run | None = None,
     device: str = "auto",
 ) -> Bundle | Ensemble:
     """Learn the fusion, the memory and the probabilities of a trained run anew, and train nothing.
 
     They are what the run would have learned with these arguments, on the same documents, which it held out; its
-    encoder and its label vectors stay as they are.
+    encoder and its label vectors stay as they are. What is left out is as the run has it.
 
     Args:
         trained: a run folder, of any recipe that learns a fusion, or of an ensemble.
         dataset: that the run was trained on; the test split is not read.
-        prefer: what the fusion is chosen by: ``precision``, ``tail`` or ``coverage``, as for a recipe.
-        tail_price: points of the expected mean of P@1, P@3 and P@5, at most, for rare labels, likewise.
+        prefer: what the fusion is chosen by: ``precision``, ``tail`` or ``coverage``.
+        tail_price: points of the expected mean of P@1, P@3 and P@5, at most, for rare labels.
         memory: whether to ask the training documents, too, if those held out gain by it.
         out: the folder of the new run; nothing is written if left out.
         device: cpu, cuda, or auto for a GPU where there is one.
@@ -46,14 +45,15 @@ def weigh(
         BadInput: the run is of other data, has learned no fusion, or has a cross-encoder, which was weighed beside the
             old one; or it was trained on all documents by an earlier version.
     """
-    o = parsed(FusionOptions, "weigh", {"prefer": prefer, "tail_price": tail_price, "memory": memory})
     folder = Path(trained).resolve()
-    now, before, validation, seed, _ = Finished.of(folder, dataset, device)
-    asked = {"trained": str(folder), "prefer": o.prefer, "tail_price": o.tail_price, "memory": o.memory}
+    now, before, weighed = Finished.of(folder, dataset, device)
+    given = {"prefer": prefer, "tail_price": tail_price, "memory": memory}
+    o = parsed(FusionOptions, "weigh", {**weighed, **{name: one for name, one in given.items() if one is not None}})
+    known = {name: getattr(o, name) for name in (*given, "validation", "seed")}
+    asked = {"trained": str(folder), **known, "refit": now is not before}  # which has seen all documents
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
-        run.begin("weigh", dataset, asked | {"validation": validation, "seed": seed}, seed=seed, device=device)
-        o = replace(o, validation=validation, seed=seed)
+        run.begin("weigh", dataset, asked, seed=o.seed, device=device)
         if isinstance(before, Bundle) and isinstance(now, Bundle):
             return finish(run, _weighed(run, before, now, dataset, o))
         if isinstance(before, Ensemble) and isinstance(now, Ensemble):

@@ -57,7 +57,7 @@ def test_a_run_is_weighed_anew(runs, longtail, tmp_path):
     assert f"Next: longtail evaluate {tmp_path / 'tail'}" in said
     status, _, errors = longtail("evaluate", tmp_path / "tail", "--report", tmp_path / "report")
     assert status == 0, errors
-    typed = f"longtail weigh {runs / 'unidec'} --prefer tail --no-memory --out {tmp_path / 'tail'}"
+    typed = f"longtail weigh {runs / 'unidec'} --prefer tail --tail-price 0.1 --no-memory --out {tmp_path / 'tail'}"
     assert typed in (tmp_path / "report" / "report.html").read_text()
     status, _, errors = longtail("weigh", runs / "unidec", "--prefer", "head", "--out", tmp_path / "head")
     assert (status, errors.count("\n")) == (1, 1)

@@ -69,9 +69,25 @@ def test_it_is_what_training_with_the_preference_gives(data, trained, given, tmp
         assert unseen == [None, None]
 
 
-def test_nothing_given_gives_the_run_itself(data, trained):
-    folder, _ = trained
+def test_nothing_given_gives_the_run_itself(data, trained, tmp_path):
+    folder, options = trained
     same(weigh(folder, data, device="cpu"), load(folder, device="cpu"), data)
+    own = {"prefer": "tail", "tail_price": 5.0, "memory": False}
+    tail = recipes.unidec(data, out=tmp_path / "tail", **options, **own)
+    same(weigh(tmp_path / "tail", data, out=tmp_path / "again", device="cpu"), tail, data)
+    arguments = settings_of(tmp_path / "again")["arguments"]
+    assert {name: arguments[name] for name in own} == own
+
+
+def test_a_weighed_run_that_has_seen_all_documents_starts_no_other(data, trained, tmp_path):
+    folder, options = trained
+    weigh(folder, data, prefer="tail", out=tmp_path / "tail", device="cpu")
+    start = {"start": str(tmp_path / "tail"), "epochs": 0, "refit": False}
+    if options["refit"]:
+        with pytest.raises(LongtailError, match="expected a run that has not seen the held-out documents, found one"):
+            recipes.unidec(data, **{**options, **start})
+    else:
+        recipes.unidec(data, **{**options, **start})
 
 
 def test_an_ensemble_is_weighed_too(data, trained, tmp_path):

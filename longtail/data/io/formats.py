@@ -39,10 +39,8 @@ def stop(problem: BadInput) -> NoReturn:
     """End reading at the first problem."""
     try:
         raise problem
-    finally:
-        del (
-            problem
-        )  # else it holds this frame, which holds it, and the open files of all who read wait for the collector
+    finally:  # else it holds this frame, which holds it, and the files of all who read are open until a collection
+        del problem
 
 
 def raw_lines(path: Path) -> Iterator[bytes]:
