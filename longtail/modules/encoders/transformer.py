@@ -34,7 +34,7 @@ from longtail.text.huggingface import TransformerTokenizer, model_folder, open_p
 from longtail.text.tokens import PaddedTokens, Tokens
 
 PRECISIONS = ("auto", "bfloat16", "float32")  # the first is bfloat16 on a GPU
-_SMALL = 384
+_SMALL = 384  # wide, as MiniLM is, of which it was measured
 WEIGHTS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
