@@ -27,13 +27,13 @@ def runs(longtail, tmp_path_factory):
 
 
 def test_a_reranked_run_is_a_run(runs, longtail, tmp_path):
-    command = ("rerank", runs / "base", "--encoder", runs / "bert", "--epochs", 24, *QUICK)
+    command = ("rerank", runs / "base", "--encoder", runs / "bert", "--epochs", 12, *QUICK)
     status, output, errors = longtail(*command, "--dry-run", "--out", tmp_path / "run")
     assert status == 0, errors
     said = " ".join(output.split())
     assert "pairs of held-out documents" in said
     assert "hard negatives" in said
-    assert "stage cross-encoder 24 epochs" in said
+    assert "stage cross-encoder 12 epochs" in said
     assert not (tmp_path / "run").exists()
     status, output, errors = longtail(*command, "--out", tmp_path / "run")
     assert status == 0, errors
@@ -45,7 +45,7 @@ def test_a_reranked_run_is_a_run(runs, longtail, tmp_path):
     assert status == 0, errors
     kinds = json.loads((tmp_path / "found.json").read_text())["kinds"]
     assert kinds["reranked"]["P@1"] > kinds["fused"]["P@1"] + 10
-    again = f"longtail rerank {runs / 'base'} --encoder {runs / 'bert'} --candidates 4 --epochs 24 --negatives 3"
+    again = f"longtail rerank {runs / 'base'} --encoder {runs / 'bert'} --candidates 4 --epochs 12 --negatives 3"
     assert again in (tmp_path / "report.html").read_text()
     status, output, errors = longtail("predict", tmp_path / "run", stdin=f"{NAMES[2]} {NAMES[4]}\n")
     assert status == 0, errors

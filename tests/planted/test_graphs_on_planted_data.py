@@ -74,6 +74,6 @@ def test_of_a_graph_with_many_wrong_edges_a_walk_over_those_that_are_left_keeps_
 
 
 def test_unidec_takes_the_terms_too(data):
-    bundle = recipes.unidec(data.dataset, **GRAPH, graphs=("topic",))
+    bundle = recipes.unidec(data.dataset, **GRAPH, graphs=("topic",), refit=False)
     assert precision(bundle, data, "encoder")["C"] > 70
     assert precision(bundle, data, "combined")["B"] > 85
