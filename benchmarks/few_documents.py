@@ -3,8 +3,9 @@
     python benchmarks/few_documents.py DATA --rows 1000 --out FEW
     python benchmarks/few_documents.py DATA --rows 12000 --tests 8000 --all-labels --out PART
 
-Test documents keep those of their labels that are left, and go where none is; graphs and filters are left out. With
-``--all-labels`` nothing but training documents is, and their edges in graphs. ``--tests`` keeps so many test documents.
+Test documents keep those of their labels that are left, and go where none is; graphs and filters are left out. So every
+label has a training document: it is a closed set. With ``--all-labels`` nothing but training documents is left out, and
+their edges in graphs. ``--tests`` keeps so many test documents.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.sparse import CSR, row_of_entry
+from longtail.data.filters import union
+from longtail.data.sparse import CSR, row_of_entry, take_entries
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.topk import BoolArray, Float64Array, IntArray
@@ -61,6 +62,34 @@ def cut_as_test(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntAr
     had, has = (np.diff(targets.indptr) > 0 for targets in (dataset.train.targets[rows], held.targets))
     some = np.flatnonzero(has | ~had)
     return rest, held.take(some), rows[some]
+
+
+def as_later_ones(held: Split, frequency: IntArray) -> tuple[Split, IntArray]:
+    """Held-out documents as those are that come later, where the set of labels is closed.
+
+    It is closed if every label has an example, as in a catalogue and in most sets of the literature. A label whose only
+    documents were held out then looks as if it had none, and is right for one of these few for certain: to learn from
+    that is to rank labels without examples first. Of later documents hardly one has such a label. So these pairs are
+    filtered, and documents that have no other one go. Where labels have no example anyhow, the set is open: they are
+    right for later documents as often as for held-out ones, which stay as they are. A set in which these are less than
+    a tenth of the former counts as closed.
+
+    Args:
+        held: n documents.
+        frequency: (L,) int64 training documents of each label, without these.
+
+    Returns:
+        The documents, and their rows among the n, int64 ascending.
+    """
+    rows = np.arange(len(held))
+    alone = (frequency == 0) & (np.bincount(held.targets.indices, minlength=len(frequency)) > 0)  # (L,)
+    if 10 * np.count_nonzero((frequency == 0) & ~alone) >= np.count_nonzero(alone):
+        return held, rows
+    gone = alone[held.targets.indices]
+    hidden, targets = take_entries(held.targets, gone), take_entries(held.targets, ~gone)
+    filtered = hidden if held.filtered is None else union(held.filtered, hidden)
+    rows = np.flatnonzero((np.diff(targets.indptr) > 0) | (np.diff(held.targets.indptr) == 0))
+    return replace(held, targets=targets, filtered=filtered).take(rows), rows
 
 
 def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool = False) -> tuple[Dataset, IntArray]:

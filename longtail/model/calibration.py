@@ -136,6 +136,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     Returns:
         None where there is nothing to learn from: a half of the documents has no label that was found, or no other.
     """
+    if not (top.ids >= 0).any():
+        return None
     softness = _softness(top)
     pairs = _Pairs.of(top.first(DEPTH), truth, frequency, softness).informative()
     halves = pairs.fold(0), pairs.fold(1)

@@ -203,15 +203,15 @@ def _fused(
     run: Run, model: AnyModel, validation: Split, train: Split, o: FusionOptions, propensity: Propensity | None
 ) -> AnyModel:
     """What `fuse` says, once it is no plan."""
-    worth = worth_of(o.prefer, validation.targets, train.targets, propensity)
-    learning = Learning(model, validation, model.encode(validation.documents), label_frequency(train.targets))
+    learning = Learning.of(model, validation, label_frequency(train.targets))
+    worth = worth_of(o.prefer, learning.held_out.targets, train.targets, propensity)
     fused = learning.until_settled(lambda candidates, f: model.fused_by(learn_fusion(candidates, f, worth, o.price)))
     calibrations = {kind: learning.calibrated(fused, kind) for kind in fused.kinds}
     if o.memory:
         assert fused.fusion is not None
         learned = learn_memory(fused, learning, train, worth, o.price)
         for what, trial in learned.trials.items():
-            tell(run, what, o.prefer, len(validation), trial)
+            tell(run, what, o.prefer, len(learning.held_out), trial)
         if learned.memory is not None:
             calibrations["memory"] = learning.calibrated(learned.model, "memory")
             fused = fused.fused_by(fused.fusion, learned.memory)

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from longtail.data.filters import apart, identity_pairs, reciprocal_pairs
+from longtail.data.holdout import as_later_ones
 from longtail.data.sparse import CSR, ranked, stacked, values_at
 from longtail.data.split import Split
 from longtail.data.texts import Texts
@@ -34,22 +35,30 @@ class Learning:
 
     Attributes:
         model: has the scorers that are mixed.
-        held_out: n documents.
-        vectors: (n, W) of the documents.
+        whole: the documents, and their vectors, as a memory keeps them.
+        held_out: n of them, as later ones are (`longtail.data.holdout.as_later_ones`).
+        vectors: (n, W) of these.
         frequency: (L,) training points of each label.
         tops: the labels that searches have found: first those of the scorers.
         last: of each score kind, what its last search has found.
     """
 
     model: Model
+    whole: tuple[Split, FloatArray]
     held_out: Split
     vectors: FloatArray
     frequency: IntArray
     tops: list[TopK] = field(default_factory=list)
     last: dict[str, TopK] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.tops += [self.found(self.model, scorer.name) for scorer in self.model.mixed]
+    @classmethod
+    def of(cls, model: Model, held_out: Split, frequency: IntArray) -> Learning:
+        """What the scorers of a model find for documents that it was not trained on."""
+        vectors = model.encode(held_out.documents)
+        asked, rows = as_later_ones(held_out, frequency)
+        learning = cls(model, (held_out, vectors), asked, vectors[rows], frequency)
+        learning.tops += [learning.found(model, scorer.name) for scorer in model.mixed]
+        return learning
 
     def found(self, model: Model, kind: str, k: int = _CANDIDATES) -> TopK:
         """What a score kind finds for the documents."""
@@ -113,7 +122,10 @@ def learn_memory(
     votes = [learning.allowed(asked.votes(asked.neighbours(keys), keys))]
     best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price)
     memory = best.memory
-    whole = memory and memory.also(keys, held_out.targets, held_out.documents.fields["title"])
+    all_held, vectors = learning.whole
+    whole = memory and memory.also(
+        keys_of(vectors, model.key_columns), all_held.targets, all_held.documents.fields["title"]
+    )
     itself = identity_pairs(held_out.documents, model.labels)
     if np.count_nonzero(np.diff(itself.indptr)) < _LEAST:
         return Remembered(best, whole, {NEAR: by_near})
@@ -129,8 +141,8 @@ def learn_memory(
     best, by_related = _one_more(best, learning, votes, with_related, worth, price)
     learning.held_out, learning.last = held_out, {}
     if best.memory is not None and best.memory.related is not None:
-        targets = stacked([train.targets, held_out.targets])
-        all_say = label_texts.related(train.documents.followed_by(held_out.documents), targets)
+        targets = stacked([train.targets, all_held.targets])
+        all_say = label_texts.related(train.documents.followed_by(all_held.documents), targets)
         whole = replace(whole or best.memory, related=all_say, weights=best.memory.weights)
     return Remembered(best, whole, {NEAR: by_near, RELATED: by_related})
 

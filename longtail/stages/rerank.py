@@ -19,7 +19,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
 from longtail.data.filters import matches, union, without
-from longtail.data.holdout import rows_at_random
+from longtail.data.holdout import as_later_ones, rows_at_random
 from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
 from longtail.data.texts import Strings
@@ -256,7 +256,8 @@ def _weighed(
         run.plan.add(f"pairs of held-out documents ({1 / a_pair:,.0f} a second)", pairs * a_pair)
         return first.now
     with run.log.parts("learning on held-out documents"):
-        unseen = first.without_answers(rest.train)
+        unseen, counts = first.without_answers(rest.train), label_frequency(rest.train.targets)
+        held_out, _ = as_later_ones(held_out, counts)
         untold = Reranker(unseen, encoder, _AS_FOUND, o.candidates, {})
         scorer, vectors = untold.scorer(), untold.encode(held_out.documents)
         assert scorer.reranking is not None
@@ -266,7 +267,6 @@ def _weighed(
         a_second = (asked.ids >= 0).sum() / (time.perf_counter() - start)
         scores = np.stack([np.where(asked.ids < 0, 0, asked.scores), logits]).astype(np.float32)
         candidates = Candidates(asked.ids, scores, holds(held_out.targets, asked.ids))
-        counts = label_frequency(rest.train.targets)
         worth = worth_of(o.prefer, held_out.targets, rest.train.targets, rest.propensity)
         trial = learn_one_more(candidates, counts, worth, o.price)
     tell(run, _STAGE, o.prefer, len(held_out), trial)
