@@ -67,12 +67,11 @@ def cut_as_test(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntAr
 def as_later_ones(held: Split, frequency: IntArray) -> tuple[Split, IntArray]:
     """Held-out documents as those are that come later, where the set of labels is closed.
 
-    It is closed if every label has an example, as in a catalogue and in most sets of the literature. A label whose only
-    documents were held out then looks as if it had none, and is right for one of these few for certain: to learn from
-    that is to rank labels without examples first. Of later documents hardly one has such a label. So these pairs are
-    filtered, and documents that have no other one go. Where labels have no example anyhow, the set is open: they are
-    right for later documents as often as for held-out ones, which stay as they are. A set in which these are less than
-    a tenth of the former counts as closed.
+    It is closed if every label has an example. A label whose only documents were held out then looks as if it had none,
+    and is right for one of these few for certain: to learn from that is to rank labels without examples first. Of later
+    documents hardly one has such a label. So these pairs are filtered, and documents that have no other one go. Where
+    labels have no example anyhow, the set is open: they are right for later documents as often as for held-out ones,
+    which stay as they are. A set in which these are less than a tenth of the former counts as closed.
 
     Args:
         held: n documents.
