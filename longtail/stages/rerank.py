@@ -255,9 +255,13 @@ def _weighed(
         pairs, a_pair = len(held_out) * o.candidates, _seconds_a_pair(run, encoder, first.now, held_out)
         run.plan.add(f"pairs of held-out documents ({1 / a_pair:,.0f} a second)", pairs * a_pair)
         return first.now
+    counts = label_frequency(rest.train.targets)
+    held_out, _ = as_later_ones(held_out, counts)
+    if not len(held_out):
+        tell(run, _STAGE, o.prefer, 0, None)
+        return _dropped(run, first)
     with run.log.parts("learning on held-out documents"):
-        unseen, counts = first.without_answers(rest.train), label_frequency(rest.train.targets)
-        held_out, _ = as_later_ones(held_out, counts)
+        unseen = first.without_answers(rest.train)
         untold = Reranker(unseen, encoder, _AS_FOUND, o.candidates, {})
         scorer, vectors = untold.scorer(), untold.encode(held_out.documents)
         assert scorer.reranking is not None
@@ -272,9 +276,7 @@ def _weighed(
     tell(run, _STAGE, o.prefer, len(held_out), trial)
     run.log.say(f"{a_second:,.0f} pairs a second: {1000 * o.candidates / a_second:,.0f} ms for a text's candidates")
     if trial is None or trial.weights is None:
-        if first.unseen is not first.now:
-            keep_before_refit(run, first.unseen)
-        return first.now
+        return _dropped(run, first)
     learned = Reranker(unseen, encoder, trial.weights, o.candidates, {}).scorer().reranking
     assert learned is not None
     found = learn_calibration(learned.anew(top, logits, frequency, DEPTH), held_out.targets, counts)
@@ -282,6 +284,13 @@ def _weighed(
     if first.unseen is not first.now:
         keep_before_refit(run, Reranker(first.unseen, encoder, trial.weights, o.candidates, calibrations))
     return Reranker(first.now, encoder, trial.weights, o.candidates, calibrations)
+
+
+def _dropped(run: Run, first: FirstStage) -> Model:
+    """The run's own model."""
+    if first.unseen is not first.now:
+        keep_before_refit(run, first.unseen)
+    return first.now
 
 
 def _seconds_a_pair(run: Run, encoder: CrossEncoder, model: Model, held_out: Split) -> float:
