@@ -9,36 +9,26 @@ a C++ compiler.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import torch
-from transformer_step import WARM_UP, Seconds, now, our_step, read_pairs, record
+from transformer_step import WARM_UP, Seconds, arguments_of, now, our_step, read_pairs, record
 
 from longtail.modules.encoders.transformer import TransformerEncoder
 
 
 def main() -> None:
     """Take steps in turns, and print their medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--model", default="minilm")
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--max-length", type=int, default=32)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    given = parser.parse_args()
+    given = arguments_of(__doc__)
     torch.set_num_threads(given.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     count = given.batch * (given.steps + WARM_UP)
-    documents, labels, label_of = read_pairs(given.data, count, seed=0)
+    documents, labels, label_of = read_pairs(given.data, count, given.seed)
 
     steps, seconds = [], (Seconds(), Seconds())
     for through_it in (False, True):
         encoder = TransformerEncoder(given.model, max_length=given.max_length).to(device)
         if through_it:
             encoder.backbone.compile(dynamic=True)  # batches have many widths
-        steps.append(our_step(encoder.train(), documents, labels, label_of, given.batch, 2e-5))
+        steps.append(our_step(encoder.train(), documents, labels, label_of, given.batch, given.learning_rate))
     for s in range(given.steps + WARM_UP):
         for step, spent in zip(steps, seconds, strict=True):
             begin = now()

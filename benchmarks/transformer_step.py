@@ -144,9 +144,9 @@ def their_trainer(
     )
 
 
-def main() -> None:
-    """Run both and print the medians."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments_of(description: str | None) -> argparse.Namespace:
+    """What a script that times steps is told."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="minilm")
     parser.add_argument("--batch", type=int, default=64)
@@ -155,7 +155,12 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=2e-5)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Run both and print the medians."""
+    arguments = arguments_of(__doc__)
     torch.set_num_threads(arguments.threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     count = arguments.batch * (arguments.steps + WARM_UP)

@@ -13,6 +13,8 @@ from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.topk import BoolArray, Float64Array, IntArray
 
+_OPEN = 0.1  # labels without any document to one that is orphaned, from which on a set of labels is open
+
 
 def rows_at_random(n: int, rows: int, seed: int) -> IntArray:
     """Draw ``rows`` of n rows, ascending, each once: a fair sample, in which some labels occur in no other row."""
@@ -64,14 +66,16 @@ def cut_as_test(dataset: Dataset, rows: IntArray) -> tuple[Dataset, Split, IntAr
     return rest, held.take(some), rows[some]
 
 
-def as_later_ones(held: Split, frequency: IntArray) -> tuple[Split, IntArray]:
-    """Held-out documents as those are that come later, where the set of labels is closed.
+def without_orphaned_labels(held: Split, frequency: IntArray) -> tuple[Split, IntArray]:
+    """Held-out documents without pairs whose label has lost its only examples to them, where all labels had some.
 
-    It is closed if every label has an example. A label whose only documents were held out then looks as if it had none,
-    and is right for one of these few for certain: to learn from that is to rank labels without examples first. Of later
-    documents hardly one has such a label. So these pairs are filtered, and documents that have no other one go. Where
-    labels have no example anyhow, the set is open: they are right for later documents as often as for held-out ones,
-    which stay as they are. A set in which these are less than a tenth of the former counts as closed.
+    In a closed set of labels each has an example. One whose only documents were held out is orphaned: it looks as if it
+    had never had one, and yet is right for one of these few documents for certain, where of later documents hardly one
+    has it. To learn from that is to rank labels without examples first. So pairs with orphaned labels are filtered, and
+    documents that have no other pair go.
+
+    In an open set, labels without examples are right for later documents as often as for held-out ones, and all stays.
+    A set is taken for open if it has at least a tenth as many labels without any document as orphaned ones.
 
     Args:
         held: n documents.
@@ -80,11 +84,11 @@ def as_later_ones(held: Split, frequency: IntArray) -> tuple[Split, IntArray]:
     Returns:
         The documents, and their rows among the n, int64 ascending.
     """
-    rows = np.arange(len(held))
-    alone = (frequency == 0) & (np.bincount(held.targets.indices, minlength=len(frequency)) > 0)  # (L,)
-    if 10 * np.count_nonzero((frequency == 0) & ~alone) >= np.count_nonzero(alone):
-        return held, rows
-    gone = alone[held.targets.indices]
+    there = np.bincount(held.targets.indices, minlength=len(frequency)) > 0
+    orphaned, without_any = (frequency == 0) & there, (frequency == 0) & ~there  # (L,) each
+    if np.count_nonzero(without_any) >= _OPEN * np.count_nonzero(orphaned):
+        return held, np.arange(len(held))
+    gone = orphaned[held.targets.indices]
     hidden, targets = take_entries(held.targets, gone), take_entries(held.targets, ~gone)
     filtered = hidden if held.filtered is None else union(held.filtered, hidden)
     rows = np.flatnonzero((np.diff(targets.indptr) > 0) | (np.diff(held.targets.indptr) == 0))

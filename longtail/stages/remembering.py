@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from longtail.data.filters import apart, identity_pairs, reciprocal_pairs
-from longtail.data.holdout import as_later_ones
+from longtail.data.holdout import without_orphaned_labels
 from longtail.data.sparse import CSR, ranked, stacked, values_at
 from longtail.data.split import Split
 from longtail.data.texts import Texts
@@ -35,8 +35,8 @@ class Learning:
 
     Attributes:
         model: has the scorers that are mixed.
-        whole: the documents, and their vectors, as a memory keeps them.
-        held_out: n of them, as later ones are (`longtail.data.holdout.as_later_ones`).
+        kept: the documents, and their vectors, as a memory keeps them.
+        held_out: n of them, `longtail.data.holdout.without_orphaned_labels`.
         vectors: (n, W) of these.
         frequency: (L,) training points of each label.
         tops: the labels that searches have found: first those of the scorers.
@@ -44,7 +44,7 @@ class Learning:
     """
 
     model: Model
-    whole: tuple[Split, FloatArray]
+    kept: tuple[Split, FloatArray]
     held_out: Split
     vectors: FloatArray
     frequency: IntArray
@@ -55,7 +55,7 @@ class Learning:
     def of(cls, model: Model, held_out: Split, frequency: IntArray) -> Learning:
         """What the scorers of a model find for documents that it was not trained on."""
         vectors = model.encode(held_out.documents)
-        asked, rows = as_later_ones(held_out, frequency)
+        asked, rows = without_orphaned_labels(held_out, frequency)
         learning = cls(model, (held_out, vectors), asked, vectors[rows], frequency)
         learning.tops += [learning.found(model, scorer.name) for scorer in model.mixed]
         return learning
@@ -122,7 +122,7 @@ def learn_memory(
     votes = [learning.allowed(asked.votes(asked.neighbours(keys), keys))]
     best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price)
     memory = best.memory
-    all_held, vectors = learning.whole
+    all_held, vectors = learning.kept
     whole = memory and memory.also(
         keys_of(vectors, model.key_columns), all_held.targets, all_held.documents.fields["title"]
     )

@@ -19,7 +19,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
 from longtail.data.filters import matches, union, without
-from longtail.data.holdout import as_later_ones, rows_at_random
+from longtail.data.holdout import rows_at_random, without_orphaned_labels
 from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
 from longtail.data.texts import Strings
@@ -138,6 +138,12 @@ def rerank(run: Run, dataset: Dataset, o: RerankOptions) -> Model:
         problem = f"expected a cross-encoder to be taken as it is, found {o.encoder}, which has no head yet"
         raise BadInput("epochs", problem, remedy="give 1, and it is trained")
     rest, held_out = hold_out(dataset, o.validation, o.seed)
+    held_out, _ = without_orphaned_labels(held_out, label_frequency(rest.train.targets))
+    if not len(held_out):
+        problem = (
+            "expected held-out documents to weigh a cross-encoder on, found none with a label that another one has"
+        )
+        raise BadInput("first_stage", problem, remedy="leave it as it is, or give more documents a label")
     if o.epochs:
         _train(run, encoder, first.unseen, rest, o)
     return _weighed(run, encoder.eval(), first, rest, held_out, o)
@@ -255,13 +261,8 @@ def _weighed(
         pairs, a_pair = len(held_out) * o.candidates, _seconds_a_pair(run, encoder, first.now, held_out)
         run.plan.add(f"pairs of held-out documents ({1 / a_pair:,.0f} a second)", pairs * a_pair)
         return first.now
-    counts = label_frequency(rest.train.targets)
-    held_out, _ = as_later_ones(held_out, counts)
-    if not len(held_out):
-        tell(run, _STAGE, o.prefer, 0, None)
-        return _dropped(run, first)
     with run.log.parts("learning on held-out documents"):
-        unseen = first.without_answers(rest.train)
+        unseen, counts = first.without_answers(rest.train), label_frequency(rest.train.targets)
         untold = Reranker(unseen, encoder, _AS_FOUND, o.candidates, {})
         scorer, vectors = untold.scorer(), untold.encode(held_out.documents)
         assert scorer.reranking is not None
@@ -276,7 +277,9 @@ def _weighed(
     tell(run, _STAGE, o.prefer, len(held_out), trial)
     run.log.say(f"{a_second:,.0f} pairs a second: {1000 * o.candidates / a_second:,.0f} ms for a text's candidates")
     if trial is None or trial.weights is None:
-        return _dropped(run, first)
+        if first.unseen is not first.now:
+            keep_before_refit(run, first.unseen)
+        return first.now
     learned = Reranker(unseen, encoder, trial.weights, o.candidates, {}).scorer().reranking
     assert learned is not None
     found = learn_calibration(learned.anew(top, logits, frequency, DEPTH), held_out.targets, counts)
@@ -284,13 +287,6 @@ def _weighed(
     if first.unseen is not first.now:
         keep_before_refit(run, Reranker(first.unseen, encoder, trial.weights, o.candidates, calibrations))
     return Reranker(first.now, encoder, trial.weights, o.candidates, calibrations)
-
-
-def _dropped(run: Run, first: FirstStage) -> Model:
-    """The run's own model."""
-    if first.unseen is not first.now:
-        keep_before_refit(run, first.unseen)
-    return first.now
 
 
 def _seconds_a_pair(run: Run, encoder: CrossEncoder, model: Model, held_out: Split) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from longtail.batches.label_tree import label_tree, unit_rows
 from longtail.data.dataset import Dataset
 from longtail.data.filters import apart
-from longtail.data.holdout import as_later_ones
+from longtail.data.holdout import without_orphaned_labels
 from longtail.data.sparse import CSR, csr, stacked
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -183,7 +183,7 @@ def linear_model(
     model = Linear(run.recipe, words.tokenizer, tuple(o.fields), dataset.labels, *kept)
     if run.plan is not None or not len(words.held_out):
         return model
-    held_out, _ = as_later_ones(words.held_out, frequency)
+    held_out, _ = without_orphaned_labels(words.held_out, frequency)
     top = model.rank(held_out.documents, DEPTH, exclude=held_out.filtered)
     found = learn_calibration(top, held_out.targets, frequency)
     return model if found is None else model.calibrated_by({model.kinds[-1]: found})

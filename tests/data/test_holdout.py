@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from longtail.data.dataset import Dataset
-from longtail.data.holdout import as_later_ones, cut_as_test, rows_at_random, rows_to_hold_out, with_test_split
+from longtail.data.holdout import (
+    cut_as_test,
+    rows_at_random,
+    rows_to_hold_out,
+    with_test_split,
+    without_orphaned_labels,
+)
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Texts
@@ -113,7 +119,7 @@ def test_of_a_closed_set_a_label_whose_only_documents_are_held_out_is_neither_ri
     filtered: list[list[int]] | None,
 ) -> None:
     split = held([[0, 3], [4], [], [3]], 5, filtered)  # labels 3 and 4 are of these documents alone
-    later, rows = as_later_ones(split, np.array([2, 1, 4, 0, 0]))
+    later, rows = without_orphaned_labels(split, np.array([2, 1, 4, 0, 0]))
     assert rows.tolist() == [0, 2]  # 1 and 3 have nothing left to find; 2 never had
     assert later.targets.toarray().tolist() == [[1, 0, 0, 0, 0], [0] * 5]
     assert later.filtered is not None
@@ -124,7 +130,7 @@ def test_of_a_closed_set_a_label_whose_only_documents_are_held_out_is_neither_ri
 
 def test_of_an_open_set_all_stays() -> None:
     split = held([[0, 3], [4]], 6)
-    later, rows = as_later_ones(split, np.array([2, 1, 4, 0, 0, 0]))  # 5 has no document at all
+    later, rows = without_orphaned_labels(split, np.array([2, 1, 4, 0, 0, 0]))  # 5 has no document at all
     assert later is split
     assert rows.tolist() == [0, 1]
 
@@ -132,12 +138,12 @@ def test_of_an_open_set_all_stays() -> None:
 def test_a_few_labels_without_any_document_do_not_open_a_set() -> None:
     split = held([[i] for i in range(21)], 40)
     frequency = np.repeat([0, 1], [20, 20])
-    assert len(as_later_ones(split, frequency)[0]) == 1  # label 20 has another document
+    assert len(without_orphaned_labels(split, frequency)[0]) == 1  # label 20 has another document
     for none, documents in ((1, 1), (2, 21)):
-        later, _ = as_later_ones(split, np.concatenate([frequency[: 40 - none], np.zeros(none, int)]))
+        later, _ = without_orphaned_labels(split, np.concatenate([frequency[: 40 - none], np.zeros(none, int)]))
         assert len(later) == documents
 
 
 def test_where_no_label_is_lost_all_stays() -> None:
     split = held([[0], [1]], 2)
-    assert as_later_ones(split, np.array([1, 2]))[0] is split
+    assert without_orphaned_labels(split, np.array([1, 2]))[0] is split

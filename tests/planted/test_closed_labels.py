@@ -48,7 +48,7 @@ def test_labels_whose_example_is_held_out_are_ranked_first_as_often_as_they_are_
     right, first = without_example()
     assert right < 0.05
     assert first < right + 0.03
-    monkeypatch.setattr(remembering, "as_later_ones", lambda held, _: (held, np.arange(len(held))))
+    monkeypatch.setattr(remembering, "without_orphaned_labels", lambda held, _: (held, np.arange(len(held))))
     assert without_example()[1] > right + 0.08, "the ablation"
 
 

@@ -235,7 +235,7 @@ def test_one_that_knows_nothing_is_dropped(data: Dataset, base: Path, tmp_path: 
 
 
 def test_where_each_label_has_one_example_nothing_is_left_to_weigh_it_on(bert: Path, tmp_path: Path) -> None:
-    """Nor the scores of two runs, or of one anew: the first one stays."""
+    """Nor the scores of two runs, or of one anew, of which the first one stays."""
     pairs = [(a, b) for a in NAMES for b in NAMES if a != b]
     data = Dataset.from_texts(
         [" ".join(pair) for pair in pairs], [[i] for i in range(len(pairs))], [" ".join(pair[::-1]) for pair in pairs]
@@ -243,11 +243,12 @@ def test_where_each_label_has_one_example_nothing_is_left_to_weigh_it_on(bert: P
     for seed, run in enumerate(("first", "second")):
         unidec(data, out=tmp_path / run, refit=False, **FIRST_STAGE | {"width": 16 * (1 + seed)})
     alone = load(tmp_path / "first", device="cpu").rank(data.train.documents, 3, kind="encoder").ids
-    kept = longtail.rerank(tmp_path / "first", data, encoder=str(bert), epochs=1, device="cpu", **CROSS)
-    assert not isinstance(kept, Reranker)
+    with pytest.raises(BadInput, match="expected held-out documents to weigh a cross-encoder on, found none with a"):
+        longtail.rerank(tmp_path / "first", data, encoder=str(bert), out=tmp_path / "run", device="cpu", **CROSS)
+    assert not (tmp_path / "run").exists()
     anew = longtail.weigh(tmp_path / "first", data, out=tmp_path / "weighed", prefer="tail", device="cpu")
     both = ensemble(data, tmp_path / "first", tmp_path / "second", out=tmp_path / "both", device="cpu")
-    for model in (kept, anew, both):
+    for model in (anew, both):
         np.testing.assert_array_equal(model.rank(data.train.documents, 3).ids, alone)
 
 
