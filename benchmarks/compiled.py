@@ -27,7 +27,7 @@ def main() -> None:
     for through_it in (False, True):
         encoder = TransformerEncoder(given.model, max_length=given.max_length).to(device)
         if through_it:
-            encoder.backbone.compile(dynamic=True)  # batches have many widths
+            encoder.compile_layers()
         steps.append(our_step(encoder.train(), documents, labels, label_of, given.batch, given.learning_rate))
     for s in range(given.steps + WARM_UP):
         for step, spent in zip(steps, seconds, strict=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
@@ -9,6 +11,11 @@ from torch import Tensor
 from longtail.shards.rows import RowsHere
 from longtail.shards.shard import Shard, added, here
 from longtail.text.tokens import BagTokens
+
+with warnings.catch_warnings():  # of what is left to PyTorch 2.11: it is to be said that gradients are not checked
+    warnings.simplefilter("ignore")
+    if not torch.sparse.check_sparse_tensor_invariants.is_enabled():  # type: ignore[no-untyped-call]
+        torch.sparse.check_sparse_tensor_invariants.disable()  # type: ignore[no-untyped-call]
 
 
 def rows_of_owners(weight: Tensor, cut: RowsHere, ids: Tensor) -> Tensor:

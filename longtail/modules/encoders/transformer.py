@@ -93,6 +93,7 @@ class TransformerEncoder(Encoder):
     widths: Sequence[int] = ()
     layers: tuple[int, ...] = ()
     _lora: Any = None  # the configuration of adapters, where there are some
+    _compiled: Any = None  # what steps of training compute the layers by, where they are compiled
 
     def __init__(
         self,
@@ -220,6 +221,10 @@ class TransformerEncoder(Encoder):
         new = getattr(self.backbone, "activation_checkpointing_enable", None)  # which older versions call otherwise
         (new or self.backbone.gradient_checkpointing_enable)({"use_reentrant": False})
 
+    def compile_layers(self) -> None:
+        """Have training compute by what `torch.compile` makes of them; without gradients, texts are encoded as ever."""
+        self._compiled = torch.compile(self.backbone.forward, dynamic=True)  # batches have many widths
+
     def adapt(self, rank: int, *, seed: int) -> None:
         """Train low-rank adapters instead of the weights; see `longtail.modules.encoders.adapters.add_lora`."""
         self.backbone.requires_grad_(requires_grad=False)
@@ -268,10 +273,11 @@ class TransformerEncoder(Encoder):
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
         asked = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
         half = asked or words.dtype == torch.bfloat16
+        run = self.backbone
+        if self._compiled is not None and torch.is_grad_enabled():
+            run, words = self._compiled, words.contiguous()  # which is compiled for a part of wider rows apart
         with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
-            found = self.backbone(
-                inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers)
-            )
+            found = run(inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
         hidden = torch.cat(states, 2).float()  # (B, T, H), or (B, T, H) of each layer side by side
         return pooled(hidden, mask, self.pooling)
