@@ -275,7 +275,7 @@ class TransformerEncoder(Encoder):
         half = asked or words.dtype == torch.bfloat16
         run = self.backbone
         if self._compiled is not None and torch.is_grad_enabled():
-            run, words = self._compiled, words.contiguous()  # which is compiled for a part of wider rows apart
+            run, words = self._compiled, words.contiguous()  # a part of wider rows would be compiled apart
         with torch.autocast(words.device.type, torch.bfloat16, enabled=half):
             found = run(inputs_embeds=words, attention_mask=mask.long(), output_hidden_states=bool(self.layers))
         states = [found.hidden_states[layer] for layer in self.layers] or [found.last_hidden_state]
