@@ -151,17 +151,18 @@ def test_a_schedule_is_kept_where_a_run_goes_on(data, bert, tmp_path, own):
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # torch's own
 def test_compiled_layers_train_the_same_model(data, bert, tmp_path, monkeypatch):
     """Traced as ever, but for the backend that needs a C++ compiler and minutes of it."""
-    calls: list[Any] = []
+    calls: list[bool] = []
 
     def counted(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
-        calls.append(graph)
+        calls.append(torch.is_grad_enabled())
         return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
 
     asked = {**QUICK, "epochs": 1, "encoder": str(bert)}
     plain = recipes.dpr(data, **asked)
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=counted))
     compiled = recipes.dpr(data, **asked, compile=True, out=tmp_path / "run")
-    assert 1 <= len(calls) <= 4  # a few for batches of many widths, and none to encode without gradients
+    assert all(calls)  # texts that are encoded without gradients are not compiled
+    assert 1 <= len(calls) <= 4  # for batches of many widths
     np.testing.assert_allclose(encoded(compiled, data), encoded(plain, data), atol=1e-4)
     opened = TransformerEncoder.load(tmp_path / "run" / "model" / "encoder")
     assert opened.state_dict().keys() == plain.encoder.state_dict().keys()
