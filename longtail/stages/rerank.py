@@ -44,10 +44,11 @@ from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refit import before_refit, keep_before_refit, place_before_refit
 from longtail.stages.refresh import known
+from longtail.text.pairs import PairTokens
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import token_table
 from longtail.topk import IntArray
-from longtail.train.activations import layer_bytes
+from longtail.train.activations import bytes_a_token
 from longtail.train.optimizer import adamw
 from longtail.train.plan import SAMPLE, timed
 from longtail.train.run import Run
@@ -245,12 +246,11 @@ def drawn(targets: Tensor, mask: Tensor, negatives: int) -> Tensor:
 
 def _held(encoder: CrossEncoder, documents: Ragged, labels: Ragged, o: RerankOptions) -> int:
     """The bytes that a step holds of its pairs, if these are as long as the mean document and label together."""
-    config = encoder.backbone.config
     length = min(
         encoder.tokenizer.max_length, 4 + sum(len(table.ids) / max(1, len(table)) for table in (documents, labels))
     )
-    lengths = torch.full((o.batch * (1 + o.negatives),), float(length))
-    return layer_bytes(config.num_hidden_layers, config.hidden_size, config.num_attention_heads, lengths)
+    kept = bytes_a_token(encoder, lambda ids, mask: encoder(PairTokens(ids, mask, torch.zeros_like(ids))), length)
+    return int(o.batch * (1 + o.negatives) * length * kept)
 
 
 def _weighed(
