@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -16,12 +16,13 @@ from torch import Tensor
 from longtail.arrays import load_arrays, save_arrays
 from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
-from longtail.data.texts import Texts
+from longtail.data.sparse import CSR, values_at
 from longtail.errors import BadInput
 from longtail.files import kept
 from longtail.hashes import sha256
 from longtail.losses.distillation import distillation
 from longtail.model import Model, open_model
+from longtail.model.remembering import said_by_memory
 from longtail.model.saved import CARD
 from longtail.options import POSITIVE, option
 from longtail.stages.held_out import FusionOptions
@@ -29,12 +30,51 @@ from longtail.stages.recipe import RunOptions
 from longtail.stages.refit import place_before_refit
 from longtail.stages.start import must_not_have_seen
 from longtail.stages.task import Task
-from longtail.topk import FloatArray
+from longtail.topk import AnyArray, FloatArray, IntArray
 from longtail.train.plan import SAMPLE, timed
 from longtail.train.run import Run
 
 Taught: TypeAlias = Callable[..., dict[str, Tensor]]
-_ARRAYS = ("queries", "table")
+
+
+class Asked(NamedTuple):
+    """What a teacher says of N texts: the logit of each of L labels is an inner product, and what is said beside it.
+
+    Attributes:
+        queries: (N, W) float32.
+        table: (L, W) float32.
+        beside: (N, L) CSR, of its memory; of nothing where it has none.
+    """
+
+    queries: FloatArray
+    table: FloatArray
+    beside: CSR
+
+    def logits(self, rows: IntArray, labels: IntArray, device: torch.device) -> Tensor:
+        """(B, P) those of some texts and labels, on a device."""
+        x, z, beside = (
+            torch.from_numpy(some).to(device)
+            for some in (
+                self.queries[rows],
+                self.table[labels],
+                values_at(self.beside, rows, np.broadcast_to(labels, (len(rows), len(labels)))),
+            )
+        )
+        return x @ z.T + beside
+
+    def arrays(self) -> dict[str, AnyArray]:
+        """What a file keeps, by name."""
+        said = self.beside.data, self.beside.indices.astype(np.int64), self.beside.indptr.astype(np.int64)
+        return dict(zip(_ARRAYS, (self.queries, self.table, *said), strict=True))
+
+    @classmethod
+    def of_arrays(cls, found: Sequence[AnyArray]) -> Asked:
+        """What `arrays` gave, in the order of `_ARRAYS`."""
+        queries, table, said, labels, offsets = found
+        return cls(queries, table, CSR((said, labels, offsets), shape=(len(queries), len(table))))
+
+
+_ARRAYS = ("queries", "table", "said", "labels", "offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +108,9 @@ class TeacherOptions(RunOptions):
 def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
     """What makes the loss terms of a teacher; without one, there are none.
 
-    The teacher is asked once: the vectors of the training rows under it, and its table of labels, are kept in the run's
-    folder until it is done, and a batch multiplies those of its documents and of its pool.
+    The teacher is asked once: the vectors of the training rows under it, its table of labels, and what its memory says
+    are kept in the run's folder until it is done, and a batch multiplies those of its documents and of its pool. What
+    it remembers is then what the student is trained on: held-out documents are learned on afterwards.
 
     Args:
         run: of the recipe.
@@ -85,46 +126,48 @@ def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
     folder = Path(o.teacher)
     before = place_before_refit(folder)
     unseen = before.is_dir() and len(task.held_out) > 0
-    queries, table = _asked(run, before if unseen else folder / "model", task.train.documents, o.teacher_temperature)
+    asked = _asked(run, before if unseen else folder / "model", task, o.teacher_temperature)
 
     def terms(b: Batch, **scores: Tensor) -> dict[str, Tensor]:
-        x, z = (
-            torch.from_numpy(rows[ids.cpu().numpy()]).to(b.rows.device)
-            for rows, ids in ((queries, b.rows), (table, b.label_ids))
-        )
-        loss = partial(distillation, mask=b.mask, teacher=x @ z.T, temperature=o.teacher_temperature)
+        logits = asked.logits(b.rows.cpu().numpy(), b.label_ids.cpu().numpy(), b.rows.device)
+        loss = partial(distillation, mask=b.mask, teacher=logits, temperature=o.teacher_temperature)
         return {f"taught {name}": o.teacher_weight / len(scores) * loss(one) for name, one in scores.items()}
 
     return terms
 
 
-def _asked(run: Run, model: Path, documents: Texts, temperature: float) -> tuple[FloatArray, FloatArray]:
-    """(N, W) and (L, W), the inner products of which are the teacher's logits."""
+def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
+    """What a model says of the training rows, with a memory, if it has one, of the documents that are trained on."""
     teacher = run.once(f"teacher {model}", partial(open_model, model, device=run.device))
-    scorer = teacher.scorer("fused" if teacher.fusion is not None else _last_inner_product(teacher))
+    documents, known = task.train.documents, task.dataset.train
+    remembers = teacher.fusion is not None and teacher.memory is not None
+    kind = "memory" if remembers else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
+    scorer, N, L = teacher.scorer(kind), len(documents), len(teacher.labels)
     if run.plan is not None:
-        width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, len(documents))))
+        width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, N)))
         encode = partial(teacher.encode, some)
         seconds = run.plan.rate(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
-        shapes = (len(documents), width), (len(teacher.labels), width)
-        run.plan.add("asking the teacher", len(documents) * seconds, held=sum(4 * n * width for n, _ in shapes))
-        return np.broadcast_to(np.float32(0), shapes[0]), np.broadcast_to(np.float32(0), shapes[1])
+        run.plan.add("asking the teacher", (N + remembers * len(known)) * seconds, held=4 * (N + L) * width)
+        queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
+        return Asked(queries, table, CSR((N, L), dtype=np.float32))
 
-    def ask() -> dict[str, FloatArray]:
-        run.log.say(f"asking the teacher, {model.parent}, about {len(documents):,} documents, once")
+    def ask() -> Asked:
+        run.log.say(f"asking the teacher, {model.parent}, about {N:,} documents, once")
         with run.log.parts("asking the teacher"):
-            scale = np.float32(1 if scorer.name == "fused" else 1 / temperature)
-            return {"queries": scale * scorer.queries(teacher.encode(documents)), "table": scorer.table()}
+            scale = np.float32(1 if teacher.fusion is not None else 1 / temperature)
+            vectors = teacher.encode(documents)
+            beside = said_by_memory(teacher, known.documents, known.targets, vectors)
+            return Asked(scale * scorer.queries(vectors), scorer.table(), beside)
 
     if run.cache is None:
-        asked = ask()
-        return asked["queries"], asked["table"]
-    said = f"{sha256(model / CARD)} {documents.digest()} {temperature}"
-    folder = run.cache / f"teacher-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
-    queries, table = kept(
-        folder, lambda: save_arrays(folder, ask()), lambda path: load_arrays(path, _ARRAYS, mapped=True)
+        return ask()
+    said = f"{sha256(model / CARD)} {documents.digest()} {known.documents.digest()} {temperature}"
+    folder = run.cache / f"teacher-{hashlib.sha256(said.encode() + known.targets.indices.tobytes()).hexdigest()[:32]}"
+    return kept(
+        folder,
+        lambda: save_arrays(folder, ask().arrays()),
+        lambda path: Asked.of_arrays(load_arrays(path, _ARRAYS, mapped=True)),
     )
-    return queries, table
 
 
 def _last_inner_product(model: Model) -> str:
