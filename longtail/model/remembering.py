@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from longtail.arrays import load_arrays, save_arrays
 from longtail.data.cooccurrence import related_labels
 from longtail.data.filters import identity_pairs
-from longtail.data.sparse import CSR, csr, row_of_entry, stacked
+from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.files import remove_folder
@@ -26,7 +27,6 @@ from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
 _BLOCK = 65_536  # documents that are encoded at a time
-_ASKED = 4096  # texts of which a memory is asked at a time
 _TITLE = 200  # characters of a title that are kept
 _LEAST = 0.1  # share of a label's documents that is kept, delta of the thesis, eq. 1.6
 _ARRAYS = ("blob", "offsets")
@@ -131,23 +131,22 @@ def remembering(model: Model, memory: Memory) -> Remembering:
     return Remembering([part], model.key_columns, len(model.labels))
 
 
-def said_by_memory(model: Model, documents: Texts, targets: CSR, vectors: FloatArray) -> CSR:
-    """(n, L) what the memory of a model says of n encoded texts, if it were of other documents; weighted.
+def said_of_labels(model: Model, documents: Texts, targets: CSR, vectors: FloatArray) -> CSR:
+    """(n, L) what goes with those of n encoded texts that are labels, weighted; nothing if a model does not ask that.
 
     Args:
-        model: has a fusion; one without a memory says nothing.
-        documents: N texts, of which the memory is.
+        model: has a fusion.
+        documents: N texts that say what goes with labels, in place of those that the model remembers.
         targets: (N, L) CSR of ones, their labels.
-        vectors: of the texts, as the model encodes them.
+        vectors: of the n texts, as the model encodes them.
     """
-    if model.memory is None:
-        return csr(np.zeros(0, np.int64), np.zeros(0, np.int64), (len(vectors), len(model.labels)))
-    said = []
-    asked = remembering(model, remember(model, documents, targets, model.memory.weights))
-    for start in range(0, len(vectors), _ASKED):
-        keys = keys_of(vectors[start : start + _ASKED], model.key_columns)
-        said.append(asked.votes(asked.neighbours(keys), keys))
-    return stacked(said)
+    none = np.zeros(0, np.int64)
+    if model.memory is None or model.memory.related is None:
+        return csr(none, none, (len(vectors), len(model.labels)))
+    related = LabelTexts.of(model).related(documents, targets)
+    asked = remembering(model, replace(model.memory.of_documents(none), related=related))
+    keys = keys_of(vectors, model.key_columns)
+    return asked.votes(asked.neighbours(keys), keys)
 
 
 def memory_of(model: Model, examples: FloatArray, owners: IntArray, labels: int) -> Memory | None:

@@ -22,7 +22,7 @@ from longtail.files import kept
 from longtail.hashes import sha256
 from longtail.losses.distillation import distillation
 from longtail.model import Model, open_model
-from longtail.model.remembering import said_by_memory
+from longtail.model.remembering import said_of_labels
 from longtail.model.saved import CARD
 from longtail.options import POSITIVE, option
 from longtail.stages.held_out import FusionOptions
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
     Attributes:
         queries: (N, W) float32.
         table: (L, W) float32.
-        beside: (N, L) CSR, of its memory; of nothing where it has none.
+        beside: (N, L) CSR, of texts that are labels, where it asks what goes with these.
     """
 
     queries: FloatArray
@@ -108,9 +108,10 @@ class TeacherOptions(RunOptions):
 def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
     """What makes the loss terms of a teacher; without one, there are none.
 
-    The teacher is asked once: the vectors of the training rows under it, its table of labels, and what its memory says
-    are kept in the run's folder until it is done, and a batch multiplies those of its documents and of its pool. What
-    it remembers is then what the student is trained on: held-out documents are learned on afterwards.
+    The teacher is asked once: the vectors of the training rows under it, its table of labels, and what goes
+    with texts that are labels are kept in the run's folder until it is done, and a batch multiplies those of its
+    documents and of its pool. The documents that the student is trained on say what goes with a label, and no other:
+    held-out ones are to tell what the student is worth.
 
     Args:
         run: of the recipe.
@@ -137,17 +138,17 @@ def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
 
 
 def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
-    """What a model says of the training rows, with a memory, if it has one, of the documents that are trained on."""
+    """What a model says of the training rows, and what goes with those that are labels, if it asks that."""
     teacher = run.once(f"teacher {model}", partial(open_model, model, device=run.device))
     documents, known = task.train.documents, task.dataset.train
-    remembers = teacher.fusion is not None and teacher.memory is not None
-    kind = "memory" if remembers else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
+    relates = teacher.fusion is not None and teacher.memory is not None and teacher.memory.related is not None
+    kind = "memory" if relates else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
     scorer, N, L = teacher.scorer(kind), len(documents), len(teacher.labels)
     if run.plan is not None:
         width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, N)))
         encode = partial(teacher.encode, some)
         seconds = run.plan.rate(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
-        run.plan.add("asking the teacher", (N + remembers * len(known)) * seconds, held=4 * (N + L) * width)
+        run.plan.add("asking the teacher", (N + relates * L) * seconds, held=4 * (N + L) * width)
         queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
         return Asked(queries, table, CSR((N, L), dtype=np.float32))
 
@@ -156,7 +157,7 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
         with run.log.parts("asking the teacher"):
             scale = np.float32(1 if teacher.fusion is not None else 1 / temperature)
             vectors = teacher.encode(documents)
-            beside = said_by_memory(teacher, known.documents, known.targets, vectors)
+            beside = said_of_labels(teacher, known.documents, known.targets, vectors)
             return Asked(scale * scorer.queries(vectors), scorer.table(), beside)
 
     if run.cache is None:

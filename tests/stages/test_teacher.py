@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +19,12 @@ from longtail.errors import BadInput
 from longtail.model.remembering import remember
 from longtail.recipes import depsl, ngame, unidec
 from longtail.recipes.distil import student
+from longtail.search.memory import Memory
 from longtail.stages import teacher as module
 from longtail.stages.held_out import hold_out
 from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
+from longtail.topk import FloatArray
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 from longtail.transforms import augmented
@@ -103,35 +106,43 @@ def test_terms_are_those_of_a_naive_twin(
     assert found == pytest.approx(3 * float(np.mean(rows)), rel=1e-3)
 
 
-def test_a_memory_of_the_teacher_says_what_training_documents_say_and_no_other(
+def test_what_goes_with_a_label_is_taught_by_training_documents_and_no_other(
     data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Logits are the scores of the teacher with a memory of what is trained on, whatever it remembers itself."""
-    given = {**SMALL, "memory": True, "validation": 0.3, "epochs": 2}
+    """Logits are the scores of the teacher, if what is trained on says what goes with labels, and none is near."""
     whole = planted(0, documents=KNOWN, test_documents=200, labels=60).dataset
-    plain = unidec(whole, **given | {"memory": False}, refit=False)
+    plain = unidec(whole, **SMALL, validation=0.3, epochs=2, refit=False)
     assert plain.fusion is not None
     weights = np.zeros((len(plain.mixed) + 3, 3))
     weights[:, 0] = [1.0, 2.0, 5.0, 3.0, 0.5]  # of the scores, what is near, what goes with a label, and none
-    teacher = plain.fused_by(plain.fusion, remember(plain, whole.train.documents, whole.train.targets, weights))
-    monkeypatch.setattr(module, "open_model", lambda *_, **__: teacher)
-    monkeypatch.setattr(module, "sha256", lambda _: "of a card")
-    rest, held_out = hold_out(whole, 0.3, 0)
+    remembers = remember(plain, whole.train.documents, whole.train.targets, weights)
+    assert remembers.related is not None
+    rest = hold_out(whole, 0.3, 0)[0]
     task = SimpleNamespace(train=augmented(rest, "unlabelled", seed=0).train, dataset=rest)
-    run = Run(tmp_path / "run", cache=tmp_path / "cache")
-    asked = module._asked(run, tmp_path / "model", task, 0.1)  # type: ignore[arg-type]
-    again = module._asked(run, tmp_path / "model", task, 0.1)  # type: ignore[arg-type]
-    rows, labels = np.arange(0, len(task.train), 7), np.arange(len(whole.labels))
-    logits = asked.logits(rows, labels, torch.device("cpu"))
-    assert torch.equal(again.logits(rows, labels, torch.device("cpu")), logits)
-    twin = plain.fused_by(plain.fusion, remember(plain, rest.train.documents, rest.train.targets, weights))
-    texts = task.train.documents.take(rows)
-    top = twin.rank(texts, 5, kind="memory")
-    np.testing.assert_allclose(np.take_along_axis(logits.numpy(), top.ids, 1), top.scores, rtol=0, atol=1e-4)
-    np.testing.assert_allclose(np.sort(logits.numpy(), axis=1)[:, :-6:-1], top.scores, rtol=0, atol=1e-4)
-    knows_all = teacher.rank(texts, 5, kind="memory")
-    assert len(held_out)
-    assert np.abs(knows_all.scores - top.scores).max() > 0.1
+    monkeypatch.setattr(module, "sha256", lambda _: "of a card")
+
+    def logits(name: str, memory: Memory) -> FloatArray:
+        monkeypatch.setattr(module, "open_model", lambda *_, **__: plain.fused_by(plain.fusion, memory))
+        run, place = Run(tmp_path / name, cache=tmp_path / name), tmp_path / "model"
+        asked = [module._asked(run, place, task, 0.1) for _ in range(2)]  # type: ignore[arg-type]
+        one, kept = (
+            of.logits(np.arange(len(task.train)), np.arange(len(whole.labels)), torch.device("cpu")) for of in asked
+        )
+        assert torch.equal(one, kept)
+        return one.numpy()
+
+    def agrees(found: FloatArray, memory: Memory | None) -> bool:
+        kind = "fused" if memory is None else "memory"
+        top = plain.fused_by(plain.fusion, memory).rank(task.train.documents, 5, kind=kind)
+        return np.allclose(np.take_along_axis(found, top.ids, 1), top.scores, rtol=0, atol=1e-4)
+
+    none = np.zeros(0, np.int64)
+    trained = remember(plain, rest.train.documents, rest.train.targets, weights)
+    related = logits("related", remembers)
+    assert agrees(related, trained.of_documents(none))
+    assert not agrees(related, remembers.of_documents(none))
+    assert not agrees(related, None)
+    assert agrees(logits("near", replace(remembers, related=None, weights=np.delete(weights, -2, axis=0))), None)
 
 
 def test_a_student_that_was_stopped_goes_on_and_has_not_asked_again(
