@@ -132,18 +132,16 @@ def remembering(model: Model, memory: Memory) -> Remembering:
 
 
 def said_of_labels(model: Model, documents: Texts, targets: CSR, vectors: FloatArray) -> CSR:
-    """(n, L) what goes with those of n encoded texts that are labels, weighted; nothing if a model does not ask that.
+    """(n, L) what goes with those of n encoded texts that are labels, weighted.
 
     Args:
-        model: has a fusion.
+        model: asks what goes with labels (`longtail.search.related`).
         documents: N texts that say what goes with labels, in place of those that the model remembers.
         targets: (N, L) CSR of ones, their labels.
         vectors: of the n texts, as the model encodes them.
     """
-    none = np.zeros(0, np.int64)
-    if model.memory is None or model.memory.related is None:
-        return csr(none, none, (len(vectors), len(model.labels)))
-    related = LabelTexts.of(model).related(documents, targets)
+    assert model.memory is not None
+    related, none = LabelTexts.of(model).related(documents, targets), np.zeros(0, np.int64)
     asked = remembering(model, replace(model.memory.of_documents(none), related=related))
     keys = keys_of(vectors, model.key_columns)
     return asked.votes(asked.neighbours(keys), keys)

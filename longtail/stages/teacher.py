@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from longtail.arrays import load_arrays, save_arrays
 from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
-from longtail.data.sparse import CSR, values_at
+from longtail.data.sparse import CSR, digest, load_csr, save_csr, values_at
 from longtail.errors import BadInput
 from longtail.files import kept
 from longtail.hashes import sha256
@@ -30,11 +30,12 @@ from longtail.stages.recipe import RunOptions
 from longtail.stages.refit import place_before_refit
 from longtail.stages.start import must_not_have_seen
 from longtail.stages.task import Task
-from longtail.topk import AnyArray, FloatArray, IntArray
+from longtail.topk import FloatArray, IntArray
 from longtail.train.plan import SAMPLE, timed
 from longtail.train.run import Run
 
 Taught: TypeAlias = Callable[..., dict[str, Tensor]]
+_ARRAYS = ("queries", "table")
 
 
 class Asked(NamedTuple):
@@ -61,20 +62,6 @@ class Asked(NamedTuple):
             )
         )
         return x @ z.T + beside
-
-    def arrays(self) -> dict[str, AnyArray]:
-        """What a file keeps, by name."""
-        said = self.beside.data, self.beside.indices.astype(np.int64), self.beside.indptr.astype(np.int64)
-        return dict(zip(_ARRAYS, (self.queries, self.table, *said), strict=True))
-
-    @classmethod
-    def of_arrays(cls, found: Sequence[AnyArray]) -> Asked:
-        """What `arrays` gave, in the order of `_ARRAYS`."""
-        queries, table, said, labels, offsets = found
-        return cls(queries, table, CSR((said, labels, offsets), shape=(len(queries), len(table))))
-
-
-_ARRAYS = ("queries", "table", "said", "labels", "offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +95,10 @@ class TeacherOptions(RunOptions):
 def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
     """What makes the loss terms of a teacher; without one, there are none.
 
-    The teacher is asked once: the vectors of the training rows under it, its table of labels, and what goes
-    with texts that are labels are kept in the run's folder until it is done, and a batch multiplies those of its
-    documents and of its pool. The documents that the student is trained on say what goes with a label, and no other:
-    held-out ones are to tell what the student is worth.
+    The teacher is asked once: the vectors of the training rows under it, its table of labels, and what goes with texts
+    that are labels are kept in the run's folder until it is done, and a batch multiplies those of its documents and of
+    its pool. The documents that the student is trained on say what goes with a label, and no other: held-out ones are
+    to tell what the student is worth.
 
     Args:
         run: of the recipe.
@@ -141,34 +128,40 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
     """What a model says of the training rows, and what goes with those that are labels, if it asks that."""
     teacher = run.once(f"teacher {model}", partial(open_model, model, device=run.device))
     documents, known = task.train.documents, task.dataset.train
-    relates = teacher.fusion is not None and teacher.memory is not None and teacher.memory.related is not None
+    relates = teacher.memory is not None and teacher.memory.related is not None
     kind = "memory" if relates else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
     scorer, N, L = teacher.scorer(kind), len(documents), len(teacher.labels)
+    nothing = CSR((N, L), dtype=np.float32)
     if run.plan is not None:
         width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, N)))
         encode = partial(teacher.encode, some)
         seconds = run.plan.rate(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
         run.plan.add("asking the teacher", (N + relates * L) * seconds, held=4 * (N + L) * width)
         queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
-        return Asked(queries, table, CSR((N, L), dtype=np.float32))
+        return Asked(queries, table, nothing)
 
+    @cache
     def ask() -> Asked:
         run.log.say(f"asking the teacher, {model.parent}, about {N:,} documents, once")
         with run.log.parts("asking the teacher"):
             scale = np.float32(1 if teacher.fusion is not None else 1 / temperature)
             vectors = teacher.encode(documents)
-            beside = said_of_labels(teacher, known.documents, known.targets, vectors)
+            beside = said_of_labels(teacher, known.documents, known.targets, vectors) if relates else nothing
             return Asked(scale * scorer.queries(vectors), scorer.table(), beside)
 
     if run.cache is None:
         return ask()
-    said = f"{sha256(model / CARD)} {documents.digest()} {known.documents.digest()} {temperature}"
-    folder = run.cache / f"teacher-{hashlib.sha256(said.encode() + known.targets.indices.tobytes()).hexdigest()[:32]}"
-    return kept(
-        folder,
-        lambda: save_arrays(folder, ask().arrays()),
-        lambda path: Asked.of_arrays(load_arrays(path, _ARRAYS, mapped=True)),
+    said = (
+        f"{sha256(model / CARD)} {documents.digest()} {temperature} {known.documents.digest()} {digest(known.targets)}"
     )
+    vectors = run.cache / f"teacher-{hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    beside = vectors.with_name(f"{vectors.name}-labels")
+    queries, table = kept(
+        vectors,
+        lambda: save_arrays(vectors, dict(zip(_ARRAYS, ask()[:2], strict=True))),
+        lambda path: load_arrays(path, _ARRAYS, mapped=True),
+    )
+    return Asked(queries, table, kept(beside, lambda: save_csr(ask().beside, beside), load_csr) if relates else nothing)
 
 
 def _last_inner_product(model: Model) -> str:

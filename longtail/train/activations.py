@@ -40,19 +40,21 @@ def activation_bytes(module: nn.Module, tokens: PaddedTokens) -> int:
     words = 0 if at_once is None else 2 * 4 * width * mask.numel()  # which stay, with their gradients
 
     def called(ids: Tensor, mask: Tensor) -> None:
-        encoder.states(encoder.backbone.get_input_embeddings()(ids), mask)
+        encoder.pooled_states(encoder.backbone.get_input_embeddings()(ids), mask)
 
     with _all_kept(encoder) as again:
         kept = held * bytes_a_token(encoder, called, float(np.mean(lengths)))
-    return words + int(4 * layers * width * held + kept / layers if again else kept)
+    if again:  # what goes into each layer, and one of them at a time
+        kept = 4 * layers * width * held + kept / layers
+    return words + int(kept)
 
 
 def bytes_a_token(module: nn.Module, called: Called, length: float) -> float:
-    """The bytes that are kept for gradients of each token of texts of this length.
+    """The bytes that a pass through a module keeps for its gradients, of each token of texts of this length.
 
     Args:
         module: left as it was.
-        called: reads (n, T) ids, and a mask of as many, and has the module's parameters alone from elsewhere.
+        called: passes (n, T) ids and a mask of them, False on padding, through the module.
         length: T, rounded up to 2 at least.
     """
     parameters, modes = list(module.parameters()), [(part, part.training) for part in module.modules()]

@@ -142,6 +142,10 @@ def test_what_goes_with_a_label_is_taught_by_training_documents_and_no_other(
     assert agrees(related, trained.of_documents(none))
     assert not agrees(related, remembers.of_documents(none))
     assert not agrees(related, None)
+    moved = rest.train.targets.copy()
+    moved.indptr[1] -= 1  # the last label of the first document is the second's
+    task.dataset = SimpleNamespace(train=replace(rest.train, targets=moved))
+    assert not np.allclose(logits("related", remembers), related)
     assert agrees(logits("near", replace(remembers, related=None, weights=np.delete(weights, -2, axis=0))), None)
 
 

@@ -257,9 +257,9 @@ class TransformerEncoder(Encoder):
         counts = np.diff(ends).tolist()
         words = self.backbone.get_input_embeddings()(text.ids[order])  # (B, T, H), once: its gradient is a whole table
         parts = [
-            self.states(some_words[:, :width], some_mask[:, :width])
+            self.pooled_states(some_words[:, :width], some_mask[:, :width])
             if held is None
-            else checkpoint(self.states, some_words[:, :width], some_mask[:, :width], use_reentrant=False)
+            else checkpoint(self.pooled_states, some_words[:, :width], some_mask[:, :width], use_reentrant=False)
             for some_words, some_mask, width in zip(
                 torch.split(words, counts),
                 torch.split(text.mask[order], counts),
@@ -269,7 +269,7 @@ class TransformerEncoder(Encoder):
         ]
         return torch.cat(parts)[order.argsort()]
 
-    def states(self, words: Tensor, mask: Tensor) -> Tensor:
+    def pooled_states(self, words: Tensor, mask: Tensor) -> Tensor:
         """One (B, H) float32 vector a row of (B, T, H) word embeddings."""
         asked = self.precision == "bfloat16" or (self.precision == "auto" and words.device.type == "cuda")
         half = asked or words.dtype == torch.bfloat16

@@ -142,9 +142,8 @@ def test_the_plan_counts_their_bytes(tiny_bert: Path, monkeypatch: pytest.Monkey
     told: list[Any] = []
     monkeypatch.setattr(plan_module, "resident_bytes", lambda: 0)
     monkeypatch.setattr(plan_module.Plan, "table", lambda plan: told.append(plan) or "")
-    monkeypatch.setattr(
-        plan_module, "activation_bytes", lambda *_: 0
-    )  # of half the size, too: tests/train/test_plan.py
+    # Activations are of half the size, too, which tests/train/test_plan.py sees.
+    monkeypatch.setattr(plan_module, "activation_bytes", lambda *_: 0)
     for fewer in ({}, HALF, SMALL):
         with pytest.raises(plan_module.Planned):
             recipes.dpr(data(), out=Run(None, dry=True), **QUICK, **fewer, encoder=str(tiny_bert))
