@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -34,6 +35,7 @@ def add_lora(backbone: nn.Module, rank: int, *, name: str, seed: int) -> Any:
     Raises:
         MissingExtra: peft is not installed.
     """
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # peft imports it, and it tells of kernels it would like
     try:
         peft = import_module("peft")
     except ModuleNotFoundError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +25,7 @@ from transformers import AutoModel
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, MissingExtra
-from longtail.modules.encoders import base
+from longtail.modules.encoders import adapters, base
 from longtail.modules.encoders.base import embed
 from longtail.modules.encoders.decoders import see_ahead
 from longtail.modules.encoders.transformer import TransformerEncoder
@@ -193,6 +195,21 @@ def test_documents_and_labels_have_prefixes_of_their_own_in_training_and_after(t
     )
     opened = load(tmp_path, device="cpu")
     close(torch.from_numpy(opened.of_labels(data().labels)), torch.from_numpy(model.vectors["encoder"]))
+
+
+def test_what_a_package_of_packages_would_like_is_not_told(
+    tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("peft", reason="needs the extra lora")
+    logging.getLogger("bitsandbytes").setLevel(logging.NOTSET)  # as it is before there are adapters
+
+    def imported(name: str) -> Any:
+        logging.getLogger("bitsandbytes.backends.cpu.ops").warning("no kernel for %s", name)
+        return import_module(name)
+
+    monkeypatch.setattr(adapters, "import_module", imported)
+    TransformerEncoder(tiny_bert).adapt(3, seed=1)
+    assert "no kernel" not in caplog.text
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated")
