@@ -50,6 +50,12 @@ def free_memory_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def return_freed() -> None:
+    """Return what this process has freed to the system, where its allocator keeps that until told so (glibc does)."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)) is not None:
+        trim(0)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error says that there was no more memory, in whatever words its library has for that."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):

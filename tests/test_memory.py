@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 import sys
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from longtail import memory
-from longtail.memory import free_memory_bytes, peak_bytes, resident_bytes
+from longtail.memory import free_memory_bytes, peak_bytes, resident_bytes, return_freed
 
 
 def test_the_peak_stays_when_the_memory_is_given_back():
@@ -28,6 +29,31 @@ def test_what_is_held_grows_with_what_is_used_and_is_no_more_than_the_peak():
     assert before + 2**27 < resident_bytes() <= peak_bytes()
     assert 2**20 < free_memory_bytes() < 2**50
     del block
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc keeps what is freed")
+def test_what_is_freed_is_returned():
+    """Blocks that glibc takes from its heap, which has one in use above them."""
+    return_freed()  # what other tests have freed, which the blocks would be taken from
+    before = resident_bytes()
+    blocks = [np.ones(2**13) for _ in range(2**12)]  # 64 KiB each, 256 MiB
+    last = blocks[-1]
+    del blocks
+    assert resident_bytes() > before + 2**27
+    return_freed()
+    assert resident_bytes() < before + 2**26
+    assert last[0] == 1
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_a_system_whose_allocator_cannot_be_told_is_left_alone(monkeypatch, system):
+    def no_library(name):
+        assert system == "linux"
+        return SimpleNamespace()
+
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(ctypes, "CDLL", no_library)
+    return_freed()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such calls")

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from longtail.batches.batch import Batch
 from longtail.batches.loader import Loader
 from longtail.devices import seed as seed_of
+from longtail.memory import return_freed
 from longtail.shards.shard import Shards
 from longtail.train.checkpoint import Apart, Stateful
 from longtail.train.course import Course
@@ -222,6 +223,7 @@ def _let_go(optimizer: torch.optim.Optimizer) -> None:
     """Free gradients and moments, which are twice as large as what they are of: what comes next may need the room."""
     optimizer.zero_grad(set_to_none=True)
     optimizer.state.clear()
+    return_freed()
 
 
 def _states(modules: Mapping[str, nn.Module]) -> dict[str, dict[str, Tensor]]:
