@@ -197,7 +197,7 @@ def test_documents_and_labels_have_prefixes_of_their_own_in_training_and_after(t
     close(torch.from_numpy(opened.of_labels(data().labels)), torch.from_numpy(model.vectors["encoder"]))
 
 
-def test_what_a_package_of_packages_would_like_is_not_told(
+def test_that_bitsandbytes_would_like_other_kernels_is_not_told(
     tiny_bert: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("peft", reason="needs the extra lora")
