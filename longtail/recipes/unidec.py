@@ -53,6 +53,7 @@ class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
     )
     dropout: float = option(0.4, "share of a document's second view that is dropped in a step", within=BELOW_ONE)
     classifier_learning_rate: float = option(4e-3, "of the classifiers", within=NATURAL)
+    ends: bool = True
     enrich: str | None = "none"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None

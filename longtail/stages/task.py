@@ -59,6 +59,7 @@ class TextOptions(TransformerOptions, FieldOptions):
         256, "of the vectors of a bag encoder, or of words for a convolution; a transformer has its own", within=COUNT
     )
     max_length: int = option(32, "tokens of a text that a transformer reads, or words of a convolution", within=COUNT)
+    ends: bool = option(False, "let a bag encoder tell the first and the last word of a text from the others")
     start: str | None = option(
         None,
         "the folder of a finished run, of any recipe with the same kind of encoder, whose encoder this one starts as",
@@ -292,7 +293,7 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
         corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
         generator = torch.Generator().manual_seed(o.seed)
         sizes = {"width": o.width, "max_length": o.max_length}
-        model = make_encoder(o.encoder, corpus, **sizes, generator=generator, **reading(o))
+        model = make_encoder(o.encoder, corpus, **sizes, ends=o.ends, generator=generator, **reading(o))
     else:
         model = encoder_of(Path(o.start), o.encoder)
     prepare(model, o)

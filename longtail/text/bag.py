@@ -24,6 +24,7 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0x20000) if category(chr(cod
 # Letters and digits, with the marks on them: vowel signs of Indic scripts are no letters to the module re.
 RUN = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+ENDS = ("^", "$")  # stand for the begin and the end of a text in pairs; no word is called so
 _BLOCK = 16_384  # texts that are worked on at a time
 _FEW = 500  # texts, of which fewer leave too little to learn from without the words that occur once
 
@@ -50,13 +51,17 @@ def character_ngrams(word: str, n: int) -> list[str]:
 class Words:
     """The words of texts, numbered as they are met; each run of letters and digits is split once.
 
+    Args:
+        ends: whether the words of a text stand between `ENDS`, which have the first numbers then.
+
     Attributes:
         names: of the words, in order of their numbers.
     """
 
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self._numbers: dict[str, int] = {}
+    def __init__(self, *, ends: bool = False) -> None:
+        self.names: list[str] = [*ENDS] if ends else []
+        self._ends = ends
+        self._numbers = {name: i for i, name in enumerate(self.names)}
         self._runs: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, texts: Iterable[str]) -> tuple[IntArray, IntArray]:
@@ -68,6 +73,8 @@ class Words:
             for run in RUN.findall(text):
                 numbers = self._runs.get(run)
                 words += self._numbered(run) if numbers is None else numbers
+            if self._ends and len(words) > before:
+                words[before:] = [0, *words[before:], 1]
             sizes.append(len(words) - before)
         return np.asarray(words, np.int64), np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
 
@@ -122,7 +129,8 @@ class BagTokenizer:
     the tokeniser was fitted on. Features that were never seen are left out.
 
     Attributes:
-        features: V names in order of their ids: words as they are, pairs as ``left right``, n-grams as ``#abcd``.
+        features: V names in order of their ids: words as they are, pairs as ``left right``, with ``^`` for the begin of
+            a text and ``$`` for its end, n-grams as ``#abcd``.
         idf: (V,) float32.
         ngram: characters of an n-gram; 0 for none.
     """
@@ -135,7 +143,7 @@ class BagTokenizer:
     _pair_ids: IntArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        index = {name: i for i, name in enumerate(self.features)}
+        index = {name: i for i, name in enumerate(self.features)} | dict.fromkeys(ENDS, len(self.features))
         pairs = {i: name.split(" ") for i, name in enumerate(self.features) if " " in name}
         keys = np.asarray([(index[left] << 32) | index[right] for left, right in pairs.values()], np.int64)
         order = np.argsort(keys)
@@ -145,19 +153,26 @@ class BagTokenizer:
 
     @classmethod
     def fit(
-        cls, texts: Iterable[str], *, ngram: int = 4, minimum: int | None = None, limit: int = 400_000
+        cls,
+        texts: Iterable[str],
+        *,
+        ngram: int = 4,
+        ends: bool = False,
+        minimum: int | None = None,
+        limit: int = 400_000,
     ) -> BagTokenizer:
         """Choose the features of a collection of texts.
 
         Args:
             texts: read once.
             ngram: characters of an n-gram; 0 for none.
+            ends: pairs of a text's begin and its first word, and of its last word and its end, are features, too.
             minimum: a feature is kept if it occurs in at least so many texts; `least_of` them if left out.
             limit: the most features kept: words and n-grams by the texts they occur in, then pairs.
         """
-        words, numbers, n = Words(), dict[str, int](), 0
+        words, numbers, n = Words(ends=ends), dict[str, int](), 0
         rows = _Rows(lambda word: [numbers.setdefault(gram, len(numbers)) for gram in _named_ngrams(word, ngram)])
-        of_words, of_grams = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        of_words, of_grams = np.zeros(len(words.names), np.int64), np.zeros(0, np.int64)
         of_pairs: list[tuple[IntArray, IntArray]] = []
         for block in blocks_of(texts):
             n += len(block)
@@ -170,7 +185,9 @@ class BagTokenizer:
             pairs, index = np.unique(pair, return_inverse=True)
             of_pairs.append((pairs, _texts_with(index, where, len(pairs))))
         minimum = minimum or least_of(n)
-        kept = [(-count, name) for name, count in zip(words.names, of_words.tolist(), strict=True) if count >= minimum]
+        start = len(ENDS) * ends
+        counted = zip(words.names[start:], of_words[start:].tolist(), strict=True)
+        kept = [(-count, name) for name, count in counted if count >= minimum]
         kept += [(-count, name) for name, count in zip(numbers, of_grams.tolist(), strict=True) if count >= minimum]
         kept = sorted(kept) + sorted(_frequent_pairs(of_pairs, words.names, of_words, minimum))
         kept = kept[:limit]
@@ -191,11 +208,11 @@ class BagTokenizer:
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The features of n texts as a table of n rows; a text without any known feature is an empty row."""
-        words, rows = Words(), _Rows(self._features_of)
+        words, rows = Words(ends=True), _Rows(self._features_of)
         return Ragged.concatenated([self._block(block, words, rows) for block in blocks_of(texts)])
 
     def _features_of(self, word: str) -> list[int]:
-        """The feature of a word, -1 for none, and those of its n-grams."""
+        """The feature of a word, -1 for none and V for an end, and those of its n-grams."""
         grams = [self._index[gram] for gram in _named_ngrams(word, self.ngram) if gram in self._index]
         return [self._index.get(word, -1), *grams]
 
@@ -206,7 +223,8 @@ class BagTokenizer:
         pair, pair_text = self._known_pairs(*_pairs(features[offsets[word]], text))
         feature = np.concatenate([features[positions], pair])
         where = np.concatenate([np.repeat(text, counts), pair_text])
-        return self._weighted(where[feature >= 0], feature[feature >= 0], len(texts))
+        known = (feature >= 0) & (feature < len(self))
+        return self._weighted(where[known], feature[known], len(texts))
 
     def _known_pairs(self, pair: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:
         """The features of pairs, and the texts that they stand in; pairs that are none are left out."""
@@ -245,7 +263,7 @@ class BagTokenizer:
 
 
 def _named_ngrams(word: str, n: int) -> list[str]:
-    return [f"#{gram}" for gram in character_ngrams(word, n)] if n else []
+    return [f"#{gram}" for gram in character_ngrams(word, n)] if n and word not in ENDS else []
 
 
 def _pairs(word: IntArray, text: IntArray) -> tuple[IntArray, IntArray]:

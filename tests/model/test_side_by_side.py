@@ -15,7 +15,7 @@ from longtail.search.narrow import narrowings
 from longtail.stages.refit import narrowed
 from longtail.testing.planted import planted
 
-SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "device": "cpu"}
+SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "ends": False, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")

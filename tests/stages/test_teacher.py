@@ -29,7 +29,7 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 from longtail.transforms import augmented
 
-SMALL = {"width": 16, "batch": 64, "warmup": 5, "device": "cpu", "memory": False, "random_negatives": 64}
+SMALL = {"width": 16, "batch": 64, "warmup": 5, "device": "cpu", "memory": False, "random_negatives": 64, "ends": False}
 KNOWN = 600
 
 

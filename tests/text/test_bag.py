@@ -26,18 +26,19 @@ def rows(tokenizer: BagTokenizer, texts: list[str]) -> list[dict[str, float]]:
     return [dict(pairs[start:end]) for start, end in pairwise(table.offsets)]
 
 
-def naive_features(text: str, n: int) -> list[str]:
+def naive_features(text: str, n: int, ends: bool = True) -> list[str]:
     """Every occurrence of a word, a pair and an n-gram, by name."""
     runs = "".join(c if c.isalnum() else " " for c in text).split()
     words = [word for run in runs for word in words_of(run)]
     grams = [f"#{gram}" for word in words for gram in (character_ngrams(word, n) if n else [])]
-    return words + [f"{left} {right}" for left, right in pairwise(words)] + grams
+    between = ["^", *words, "$"] if words and ends else words
+    return words + [f"{left} {right}" for left, right in pairwise(between)] + grams
 
 
-def naive_fit(texts: list[str], n: int, minimum: int, limit: int) -> dict[str, float]:
+def naive_fit(texts: list[str], n: int, minimum: int, limit: int, ends: bool = True) -> dict[str, float]:
     """Inverse document frequency by name, in order of the ids."""
-    frequency = Counter(name for text in texts for name in set(naive_features(text, n)))
-    words = {name for name, count in frequency.items() if " " not in name and count >= minimum}
+    frequency = Counter(name for text in texts for name in set(naive_features(text, n, ends)))
+    words = {name for name, count in frequency.items() if " " not in name and count >= minimum} | {"^", "$"}
     kept = [name for name, count in frequency.items() if count >= minimum and words.issuperset(name.split(" "))]
     kept.sort(key=lambda name: (" " in name, -frequency[name], name))
     return {name: 1 + math.log(len(texts) / frequency[name]) for name in kept[:limit]}
@@ -82,37 +83,38 @@ def test_character_ngrams_lie_between_borders() -> None:
 
 
 def test_features_and_weights_by_hand() -> None:
-    """Of 3 texts, get, file and "get file" are in 2, everything else is in 1."""
-    tokenizer = BagTokenizer.fit(["GetFile get", "get_file", "other"], ngram=0, minimum=2)
-    assert tokenizer.features == ("file", "get", "get file")
+    """Of 3 texts, get, file and "get file" are in 2, and 2 begin with get; everything else is in 1."""
+    tokenizer = BagTokenizer.fit(["GetFile get", "get_file", "other"], ngram=0, ends=True, minimum=2)
+    assert tokenizer.features == ("file", "get", "^ get", "get file")
     np.testing.assert_allclose(tokenizer.idf, 1 + math.log(3 / 2), rtol=1e-6)
     twice = 1 + math.log(2)  # "GetFile get" is get, file, getfile, get
-    norm = math.sqrt(twice**2 + 1 + 1)
+    norm = math.sqrt(twice**2 + 1 + 1 + 1)
     first, second, third = rows(tokenizer, ["GetFile get", "get file", "other"])
-    assert first == pytest.approx({"get": twice / norm, "file": 1 / norm, "get file": 1 / norm})
-    assert second == pytest.approx(dict.fromkeys(["get", "file", "get file"], 1 / math.sqrt(3)))
+    assert first == pytest.approx({"get": twice / norm, "file": 1 / norm, "^ get": 1 / norm, "get file": 1 / norm})
+    assert second == pytest.approx(dict.fromkeys(["get", "file", "^ get", "get file"], 1 / 2))
     assert third == {}
 
 
 def test_ngrams_by_hand() -> None:
-    """cat is in 2 of 4 texts, its 3-grams <ca, cat and at> in 2, 3 and 2."""
-    tokenizer = BagTokenizer.fit(["cat", "a cat", "scats", "-"], ngram=3, minimum=2)
-    assert tokenizer.features == ("#cat", "#<ca", "#at>", "cat")
+    """cat is in 2 of 4 texts, its 3-grams <ca, cat and at> in 2, 3 and 2; 2 end with it."""
+    tokenizer = BagTokenizer.fit(["cat", "a cat", "scats", "-"], ngram=3, ends=True, minimum=2)
+    assert tokenizer.features == ("#cat", "#<ca", "#at>", "cat", "cat $")
     in_two, in_three = 1 + math.log(2), 1 + math.log(4 / 3)
-    np.testing.assert_allclose(tokenizer.idf, [in_three, in_two, in_two, in_two], rtol=1e-6)
-    norm = math.sqrt(3 * in_two**2 + in_three**2)
-    expected = {"#cat": in_three / norm, "#<ca": in_two / norm, "#at>": in_two / norm, "cat": in_two / norm}
+    np.testing.assert_allclose(tokenizer.idf, [in_three, in_two, in_two, in_two, in_two], rtol=1e-6)
+    norm = math.sqrt(4 * in_two**2 + in_three**2)
+    expected = dict.fromkeys(["#<ca", "#at>", "cat", "cat $"], in_two / norm) | {"#cat": in_three / norm}
     cat, scat = rows(tokenizer, ["cat", "scat"])
     assert cat == pytest.approx(expected)
     assert set(scat) == {"#cat", "#at>"}
 
 
+@pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("ngram", "minimum", "limit"), [(4, 2, 10_000), (0, 1, 10_000), (3, 1, 29), (2, 5, 10_000)])
-def test_against_loops(seed: int, ngram: int, minimum: int, limit: int) -> None:
+def test_against_loops(seed: int, ngram: int, minimum: int, limit: int, ends: bool) -> None:
     texts, others = sentences(seed), sentences(seed + 100)
-    idf = naive_fit(texts, ngram, minimum, limit)
-    tokenizer = BagTokenizer.fit(iter(texts), ngram=ngram, minimum=minimum, limit=limit)
+    idf = naive_fit(texts, ngram, minimum, limit, ends)
+    tokenizer = BagTokenizer.fit(iter(texts), ngram=ngram, ends=ends, minimum=minimum, limit=limit)
     assert tokenizer.features == tuple(idf)
     np.testing.assert_allclose(tokenizer.idf, list(idf.values()), rtol=1e-6)
     for made, text in zip(rows(tokenizer, texts + others), texts + others, strict=True):
@@ -122,10 +124,10 @@ def test_against_loops(seed: int, ngram: int, minimum: int, limit: int) -> None:
 @pytest.mark.parametrize("block", [1, 7])
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     texts = sentences(0)
-    whole = BagTokenizer.fit(texts)
+    whole = BagTokenizer.fit(texts, ends=True)
     table = whole(texts)
     monkeypatch.setattr(bag, "_BLOCK", block)
-    parts = BagTokenizer.fit(texts)
+    parts = BagTokenizer.fit(texts, ends=True)
     assert parts.fingerprint == whole.fingerprint
     assert_same(parts(iter(texts)), table)
 
@@ -164,19 +166,29 @@ def test_a_tokeniser_may_know_nothing(texts: list[str]) -> None:
 
 
 def test_an_unknown_word_parts_its_neighbours() -> None:
-    tokenizer = BagTokenizer.fit(["red fish"] * 2, ngram=0)
-    assert set(rows(tokenizer, ["red fish"])[0]) == {"red", "fish", "red fish"}
-    assert set(rows(tokenizer, ["red unknown fish"])[0]) == {"red", "fish"}
+    tokenizer = BagTokenizer.fit(["red fish"] * 2, ngram=0, ends=True)
+    assert set(rows(tokenizer, ["red fish"])[0]) == {"^ red", "red", "red fish", "fish", "fish $"}
+    assert set(rows(tokenizer, ["red unknown fish"])[0]) == {"^ red", "red", "fish", "fish $"}
+    assert set(rows(tokenizer, ["unknown red fish"])[0]) == {"red", "red fish", "fish", "fish $"}
     assert set(rows(tokenizer, ["fish red"])[0]) == {"red", "fish"}
 
 
 def test_neighbours_do_not_reach_over_the_end_of_a_text() -> None:
-    tokenizer = BagTokenizer.fit(["red fish"] * 2, ngram=0)
-    assert [set(row) for row in rows(tokenizer, ["red", "fish"])] == [{"red"}, {"fish"}]
+    tokenizer = BagTokenizer.fit(["red fish"] * 2, ngram=0, ends=True)
+    assert [set(row) for row in rows(tokenizer, ["red", "fish"])] == [{"^ red", "red"}, {"fish", "fish $"}]
+
+
+def test_the_first_and_the_last_word_are_told_from_the_others() -> None:
+    texts = ["Row.Height property", "Height.Row property", "Row object", "Height object"] * 2
+    own, other, row, height = (set(row) for row in rows(BagTokenizer.fit(texts, ngram=0, ends=True), texts[:4]))
+    assert own & row == {"row", "^ row"}
+    assert own & height == {"height"}
+    assert other & height == {"height", "^ height"}
+    assert own & other == {"row", "height", "property", "property $"}
 
 
 def test_saved_and_loaded(tmp_path: Path) -> None:
-    tokenizer = BagTokenizer.fit(sentences(0))
+    tokenizer = BagTokenizer.fit(sentences(0), ends=True)
     tokenizer.save(tmp_path)
     loaded = BagTokenizer.load(tmp_path)
     assert loaded.fingerprint == tokenizer.fingerprint

@@ -37,9 +37,14 @@ class BagEncoder(Encoder):
         self.table = Table(torch.randn(len(tokenizer), width, generator=generator) * width**-0.5)
 
     @classmethod
-    def make(cls, *, corpus: Iterable[str], width: int, generator: torch.Generator, **_: object) -> BagEncoder:
-        """An encoder that knows the features of a corpus; see `longtail.modules.encoders.named.make_encoder`."""
-        return cls(BagTokenizer.fit(corpus), width, generator=generator)
+    def make(
+        cls, *, corpus: Iterable[str], width: int, generator: torch.Generator, ends: bool = False, **_: object
+    ) -> BagEncoder:
+        """An encoder that knows the features of a corpus, the ends of texts, too, if it is to.
+
+        See `longtail.modules.encoders.named.make_encoder`.
+        """
+        return cls(BagTokenizer.fit(corpus, ends=ends), width, generator=generator)
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B bags as (B, D) rows of unit length; a bag without a known feature becomes a zero row."""
