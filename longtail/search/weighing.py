@@ -12,8 +12,33 @@ from longtail.search.fusion import Candidates, Fusion, extended, features_of
 from longtail.topk import Float64Array, FloatArray, IntArray, rank
 
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
-_LEAST = 0.001  # of what counts, that one more scorer must gain
+_TAIL = 0.005  # of hits at the first place, rare labels worth more, that one more scorer may lose
 _ADJUSTMENTS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
+
+
+class Gained(NamedTuple):
+    """Means over held-out documents without one more scorer and with it.
+
+    Attributes:
+        without: the mean without it.
+        with_it: the mean with it.
+        error: the standard error of their difference, documents paired.
+    """
+
+    without: float
+    with_it: float
+    error: float
+
+    @classmethod
+    def of(cls, without: Float64Array, with_it: Float64Array) -> Gained:
+        """Of (n,) what each document adds to the means."""
+        error = np.std(with_it - without) / np.sqrt(len(without))
+        return cls(float(without.mean()), float(with_it.mean()), float(error))
+
+    @property
+    def difference(self) -> float:
+        """What is gained by it."""
+        return self.with_it - self.without
 
 
 class Trial(NamedTuple):
@@ -21,14 +46,14 @@ class Trial(NamedTuple):
 
     Attributes:
         weights: (S + 2, 3) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
-        gain: what counts (as for `learn_fusion`), without it and with it.
-        tail: hits at the first place, with labels of the tail worth more, without and with; None where labels are worth
-            more or less anyway.
+        gain: what counts (as for `learn_fusion`).
+        tail: hits at the first place, with labels of the tail worth more; None where labels are worth more or less
+            anyway.
     """
 
     weights: Float64Array | None
-    gain: tuple[float, float]
-    tail: tuple[float, float] | None
+    gain: Gained
+    tail: Gained | None
 
 
 def learn_fusion(
@@ -65,44 +90,49 @@ def learn_fusion(
     if not _can_learn(candidates):
         return parts[0]
     best = _best(candidates, frequency, worth)
-    alone = [_gain(part(candidates), candidates, worth) for part in parts]
-    if best.gain < max(alone):
+    alone = [_gains(part(candidates), candidates, worth).mean() for part in parts]
+    if best.gains.mean() < max(alone):
         return parts[int(np.argmax(alone))]
     return _fit(candidates, frequency, best.weighting, price)
 
 
 def learn_one_more(
-    candidates: Candidates, frequency: IntArray, worth: Float64Array | None = None, price: float = 0
+    candidates: Candidates,
+    frequency: IntArray,
+    worth: Float64Array | None = None,
+    price: float = 0,
+    *,
+    least: float = 0.001,
 ) -> Trial | None:
     """Learn what one more scorer is worth beside the others; None where there is nothing to learn from.
 
-    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains at least 0.1 points over the
+    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains more than so much over the
     fusion without it; where that is of one scorer, also over this as it is. Where what counts is precision, hits at the
-    first place with labels of the tail worth more may lose 0.5 at most. All that is before either is adjusted for the
-    tail, as what is learned then is.
+    first place with labels of the tail worth more may lose 0.5 points and a standard error at most. All that is before
+    either is adjusted for the tail, as what is learned then is.
 
     Args:
         candidates: of held-out documents; the last scorer is the one more: a memory, or a cross-encoder.
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
         price: for rare labels, as for `learn_fusion`.
+        least: in [0, 1], that it must gain more than; 0.1 points are what a search or a second ranking must be worth.
     """
     candidates = candidates.informative(frequency)
     if not _can_learn(candidates):
         return None
     without = replace(candidates, scores=candidates.scores[:-1])
     plain, best = (_best(one, frequency, worth) for one in (without, candidates))
-    before, tail = plain.gain, None
+    before = plain.gains
     if len(without.scores) == 1:
-        before = max(before, _gain(without.scores[0], candidates, worth))
-    kept = best.gain >= before + _LEAST
+        before = max(before, _gains(without.scores[0], candidates, worth), key=np.mean)
+    gain, tail = Gained.of(before, best.gains), None
+    kept = gain.difference > least
     if worth is None:
-        first, second = (_tail(one.scores, candidates, frequency) for one in (plain, best))
-        kept, tail = kept and second >= first - 0.005, (first, second)
-    if not kept:
-        return Trial(None, (before, best.gain), tail)
-    learned = _fit(candidates, frequency, best.weighting, price)
-    return Trial(learned.weights, (before, best.gain), tail)
+        tail = Gained.of(*(_tail(one.scores, candidates, frequency) for one in (plain, best)))
+        kept = kept and tail.difference >= -_TAIL - tail.error
+    weights = _fit(candidates, frequency, best.weighting, price).weights if kept else None
+    return Trial(weights, gain, tail)
 
 
 def _can_learn(candidates: Candidates) -> bool:
@@ -114,12 +144,12 @@ class _Best(NamedTuple):
     """What is gained in cross-validation.
 
     Attributes:
-        gain: what counts.
+        gains: (n,) what counts: what each document adds to its mean.
         weighting: (L,) the worth of labels in the cross-entropy with which most is gained; None for the same of all.
         scores: (n, C) of each half of the documents, by what is learned on the other.
     """
 
-    gain: float
+    gains: Float64Array
     weighting: Float64Array | None
     scores: FloatArray
 
@@ -129,8 +159,8 @@ def _best(candidates: Candidates, frequency: IntArray, worth: Float64Array | Non
     tried = []
     for weighting in [None] if worth is None else [None, np.sqrt(worth), worth]:
         scores = _crossed(candidates, frequency, weighting)
-        tried.append(_Best(_gain(scores, candidates, worth), weighting, scores))
-    return max(tried, key=lambda one: one.gain)
+        tried.append(_Best(_gains(scores, candidates, worth), weighting, scores))
+    return max(tried, key=lambda one: one.gains.mean())
 
 
 def _crossed(candidates: Candidates, frequency: IntArray, worth: Float64Array | None) -> FloatArray:
@@ -210,21 +240,24 @@ def _adjustment(fusion: Fusion, candidates: Candidates, price: float) -> float:
     return max(itertools.takewhile(lambda t: expected(t) >= least, _ADJUSTMENTS))
 
 
-def _gain(scores: FloatArray, candidates: Candidates, worth: Float64Array | None) -> float:
-    """Of (n, C) scores: the mean of P@1, P@3 and P@5, or of their shares of what is worth most."""
+def _gains(scores: FloatArray, candidates: Candidates, worth: Float64Array | None) -> Float64Array:
+    """Of (n, C) scores, what each document adds to a mean: P@1, P@3 and P@5, or their shares of what is worth most."""
     relevant = np.where(candidates.truth, candidates.ids, -2)
     top = rank(candidates.ids, scores, 5).ids
     hits = (top[:, :, None] == relevant[:, None, :]).any(2)  # (n, 5)
     if worth is None:
-        return float(np.mean([hits[:, :k].sum(1).mean() / k for k in (1, 3, 5)]))
-    gained = np.where(hits, worth[top], 0)
-    possible = -np.sort(-np.where(candidates.truth, worth[candidates.ids], 0), axis=1)
-    return float(np.mean([gained[:, :k].sum() / possible[:, :k].sum() for k in (1, 3, 5)]))
+        shares = [hits[:, :k].sum(1) / k for k in (1, 3, 5)]
+    else:
+        gained = np.where(hits, worth[top], 0)
+        possible = -np.sort(-np.where(candidates.truth, worth[candidates.ids], 0), axis=1)
+        shares = [gained[:, :k].sum(1) / possible[:, :k].sum(1).mean() for k in (1, 3, 5)]
+    gains: Float64Array = np.mean(shares, axis=0)
+    return gains
 
 
-def _tail(scores: FloatArray, candidates: Candidates, frequency: IntArray) -> float:
-    """P@1 with true labels worth (f + 1.5)^-0.55, nearly as for PSP@1, in shares of the best that can be had."""
+def _tail(scores: FloatArray, candidates: Candidates, frequency: IntArray) -> Float64Array:
+    """What each document adds to P@1, true labels worth (f + 1.5)^-0.55, nearly as for PSP@1, in shares of the best."""
     worth = np.where(candidates.ids < 0, 0, (frequency[np.maximum(candidates.ids, 0)] + 1.5) ** -0.55)
     worth = np.where(candidates.truth, worth, 0)
-    had = np.take_along_axis(worth, scores.argmax(1)[:, None], axis=1)
-    return float(had.sum() / worth.max(1).sum())
+    had: Float64Array = np.take_along_axis(worth, scores.argmax(1)[:, None], axis=1)[:, 0]
+    return had / float(worth.max(1).mean())

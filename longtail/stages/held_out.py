@@ -231,13 +231,14 @@ def tell(run: Run, what: str, prefer: str, documents: int, trial: Trial | None) 
     noted: dict[str, Any] = {"kept": trial is not None and trial.weights is not None, "documents": documents}
     said = f"{what} not tried: too little to learn from"
     if trial is not None:
-        (without, gained), tail = np.round(np.multiply(100, trial.gain), 2), trial.tail
-        noted |= {"counts": PREFERENCES[prefer], "without": without, "with": gained}
+        (without, gained, error), tail = np.round(np.multiply(100, trial.gain), 2), trial.tail
+        noted |= {"counts": PREFERENCES[prefer], "without": without, "with": gained, "error": error}
         said = f"{what} {'kept' if noted['kept'] else 'dropped'}: {PREFERENCES[prefer]}, {gained} with it and {without}"
-        said += " without"
+        said += f" without (± {error})"
         if tail is not None:
-            noted["tail_without"], noted["tail_with"] = np.round(np.multiply(100, tail), 2)
-            said += f"; first places, rare labels worth more, {noted['tail_with']} and {noted['tail_without']}"
+            without, gained, error = np.round(np.multiply(100, tail), 2)
+            noted |= {"tail_without": without, "tail_with": gained, "tail_error": error}
+            said += f"; first places, rare labels worth more, {gained} and {without} (± {error})"
     run.log.note(**{what: noted})
     run.progress.tell(**{what: noted})
     run.log.say(f"{said}; on {documents:,} held-out documents")

@@ -274,7 +274,7 @@ def test_the_gain_of_a_preference_is_what_loops_find() -> None:
             expected = np.mean([precision(fusion(candidates), candidates, k) for k in (1, 3, 5)])
         else:
             expected = share_found(fusion, candidates, worth)
-        assert module._gain(fusion(candidates), candidates, worth) == pytest.approx(expected)
+        assert module._gains(fusion(candidates), candidates, worth).mean() == pytest.approx(expected)
 
 
 def test_what_is_learned_with_a_worth_has_the_least_weighted_cross_entropy() -> None:

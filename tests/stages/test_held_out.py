@@ -80,8 +80,8 @@ def test_a_memory_that_is_dropped_or_not_tried_is_said_with_the_figures(tmp_path
         held_out, rest = (data.train.take(rows) for rows in np.split(np.arange(n), [documents]))
         assert fuse(run, fused, held_out, rest, FusionOptions()).kinds[-1] == "fused"
     dropped, related, untried = said.getvalue().splitlines()
-    figures = r"the mean of P@1, P@3 and P@5, [\d.]+ with it and [\d.]+ without"
-    tail = r"first places, rare labels worth more, [\d.]+ and [\d.]+"
+    figures = r"the mean of P@1, P@3 and P@5, [\d.]+ with it and [\d.]+ without \(± [\d.]+\)"
+    tail = r"first places, rare labels worth more, [\d.]+ and [\d.]+ \(± [\d.]+\)"
     assert re.fullmatch(rf"memory dropped: {figures}; {tail}; on 150 held-out documents", dropped)
     assert re.fullmatch(rf"related-labels dropped: {figures}; {tail}; on 150 held-out documents", related)
     noted = [line["memory"] for line in read_log(tmp_path / LOG) if "memory" in line]
