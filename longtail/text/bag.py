@@ -208,7 +208,8 @@ class BagTokenizer:
 
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The features of n texts as a table of n rows; a text without any known feature is an empty row."""
-        words, rows = Words(ends=True), _Rows(self._features_of)
+        words = Words(ends=True)  # who was fitted without ends knows none of their pairs
+        rows = _Rows(self._features_of)
         return Ragged.concatenated([self._block(block, words, rows) for block in blocks_of(texts)])
 
     def _features_of(self, word: str) -> list[int]:

@@ -65,10 +65,10 @@ def test_where_every_label_has_one_example_nothing_is_left_to_learn_a_fusion_fro
     """The score of label texts is all that documents held out know the worth of."""
     data, documents, _ = closed(others=1)
     given = {key: SMALL[key] for key in ("validation", "device")}
-    given |= {} if recipe == "dismec" else {"epochs": 1, "width": 32, "batch": 64}
+    given |= {} if recipe == "dismec" else {"epochs": 1, "width": 32, "batch": 64, "refit": False}
     model = recipes.RECIPES[recipe](data, **given)
     top = model.rank(documents, 3)
     assert np.isfinite(top.scores).all()
     if recipe != "dismec":
         same = model.rank(documents, 3, kind="encoder")
-        assert (model.rank(documents, 3, kind="fused").ids == same.ids).mean() > 0.99  # both look by fewer numbers
+        np.testing.assert_array_equal(model.rank(documents, 3, kind="fused").ids, same.ids)

@@ -38,12 +38,9 @@ class BagEncoder(Encoder):
 
     @classmethod
     def make(
-        cls, *, corpus: Iterable[str], width: int, generator: torch.Generator, ends: bool = False, **_: object
+        cls, *, corpus: Iterable[str], width: int, ends: bool, generator: torch.Generator, **_: object
     ) -> BagEncoder:
-        """An encoder that knows the features of a corpus, the ends of texts, too, if it is to.
-
-        See `longtail.modules.encoders.named.make_encoder`.
-        """
+        """An encoder that knows the features of a corpus; see `longtail.modules.encoders.named.make_encoder`."""
         return cls(BagTokenizer.fit(corpus, ends=ends), width, generator=generator)
 
     def forward(self, text: Tokens) -> Tensor:

@@ -103,7 +103,14 @@ def join_layers(encoder: Encoder, layers: Callable[[int], Sequence[int]]) -> int
 
 
 def make_encoder(
-    name: str, corpus: Iterable[str], *, width: int, max_length: int, generator: torch.Generator, **own: Any
+    name: str,
+    corpus: Iterable[str],
+    *,
+    width: int,
+    max_length: int,
+    ends: bool = False,
+    generator: torch.Generator,
+    **own: Any,
 ) -> Encoder:
     """Make an encoder by name.
 
@@ -112,6 +119,7 @@ def make_encoder(
         corpus: the texts that it is to know the words of; read once, or not at all.
         width: of the rows of a table of features or words: D of a bag encoder; a transformer has a width of its own.
         max_length: tokens of a text that a transformer reads, or words that a convolution does.
+        ends: whether a bag encoder tells the first and the last word of a text from the others.
         generator: draws the start of what is trained from nothing.
         own: what else encoders of its kind are made with, by name, as the pooling of a transformer.
 
@@ -120,4 +128,5 @@ def make_encoder(
         MissingExtra: a package that it needs is not installed.
     """
     row = encoder_named(name)
-    return row.make(name=name, corpus=corpus, width=width, max_length=max_length, generator=generator, **own)
+    sizes = {"width": width, "max_length": max_length}
+    return row.make(name=name, corpus=corpus, **sizes, ends=ends, generator=generator, **own)

@@ -176,7 +176,7 @@ class TransformerEncoder(Encoder):
 
     @classmethod
     def make(
-        cls, *, name: str, corpus: Iterable[str], width: int, ends: bool = False, generator: torch.Generator, **own: Any
+        cls, *, name: str, corpus: Iterable[str], width: int, ends: bool, generator: torch.Generator, **own: Any
     ) -> TransformerEncoder:
         """An encoder by its name or folder; see `longtail.modules.encoders.named.make_encoder`."""
         del corpus, width, ends, generator  # which others start from
