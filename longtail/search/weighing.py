@@ -12,7 +12,6 @@ from longtail.search.fusion import Candidates, Fusion, extended, features_of
 from longtail.topk import Float64Array, FloatArray, IntArray, rank
 
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
-_LEAST = 0.001  # of what counts, that one more search or ranking must be worth
 _TAIL = 0.005  # of hits at the first place, rare labels worth more, that one more scorer may lose
 _ADJUSTMENTS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 
@@ -103,13 +102,12 @@ def learn_one_more(
     worth: Float64Array | None = None,
     price: float = 0,
     *,
-    free: bool = False,
+    least: float = 0.001,
 ) -> Trial | None:
     """Learn what one more scorer is worth beside the others; None where there is nothing to learn from.
 
-    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains more than 0.1 points, and
-    more than their standard error, over the fusion without it; where that is of one scorer, also over this as it is.
-    Of a scorer that costs nothing to ask, any gain will do. Where what counts is precision, hits at the
+    It is kept if, in two-fold cross-validation, what counts (as for `learn_fusion`) gains more than so much over the
+    fusion without it; where that is of one scorer, also over this as it is. Where what counts is precision, hits at the
     first place with labels of the tail worth more may lose 0.5 points and a standard error at most. All that is before
     either is adjusted for the tail, as what is learned then is.
 
@@ -118,7 +116,7 @@ def learn_one_more(
         frequency: (L,) int64 training points of each label.
         worth: (L,) float64 above 0, of a hit on each label; the same for all if left out.
         price: for rare labels, as for `learn_fusion`.
-        free: whether it costs nothing to ask; others are a search or a second ranking.
+        least: in [0, 1], that it must gain more than; 0.1 points are what a search or a second ranking must be worth.
     """
     candidates = candidates.informative(frequency)
     if not _can_learn(candidates):
@@ -129,7 +127,7 @@ def learn_one_more(
     if len(without.scores) == 1:
         before = max(before, _gains(without.scores[0], candidates, worth), key=np.mean)
     gain, tail = Gained.of(before, best.gains), None
-    kept = gain.difference > (0 if free else max(_LEAST, gain.error))
+    kept = gain.difference > least
     if worth is None:
         tail = Gained.of(*(_tail(one.scores, candidates, frequency) for one in (plain, best)))
         kept = kept and tail.difference >= -_TAIL - tail.error

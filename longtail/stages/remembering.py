@@ -24,6 +24,7 @@ from longtail.topk import Float64Array, FloatArray, IntArray, TopK
 
 _CANDIDATES = 100  # labels that each scorer finds for a document
 _LEAST = 100  # held-out documents that can say whether a memory gains, and that are labels, for what goes with these
+_SEARCH = 0.001  # of what counts, that documents near to a text must gain: they cost a search
 NEAR, RELATED = "memory", "related-labels"  # what is tried, in this order
 
 Learnt = TypeVar("Learnt", bound=Model)
@@ -120,7 +121,7 @@ def learn_memory(
     near = remember(model, train.documents, train.targets, plain)
     asked = remembering(model, near)
     votes = [learning.allowed(asked.votes(asked.neighbours(keys), keys))]
-    best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price)
+    best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price, least=_SEARCH)
     memory = best.memory
     all_held, vectors = learning.kept
     whole = memory and memory.also(
@@ -138,7 +139,7 @@ def learn_memory(
 
     learning.held_out = _ways_back_judged(held_out, itself, train, model.labels)
     votes = [*(votes if memory else []), learning.allowed(related.votes(keys))]
-    best, by_related = _one_more(best, learning, votes, with_related, worth, price, free=True)
+    best, by_related = _one_more(best, learning, votes, with_related, worth, price, least=0)
     learning.held_out, learning.last = held_out, {}
     if best.memory is not None and best.memory.related is not None:
         targets = stacked([train.targets, all_held.targets])
@@ -166,7 +167,7 @@ def _one_more(
     worth: Float64Array | None,
     price: float,
     *,
-    free: bool = False,
+    least: float,
 ) -> tuple[Model, Trial | None]:
     """The model with the memory made of learned weights, if held-out documents gain by the last of some votes."""
     assert model.fusion is not None
@@ -178,7 +179,7 @@ def _one_more(
         nonlocal trial
         for one in votes:
             candidates = candidates.beside(values_at(one, np.arange(len(most)), candidates.ids))
-        trial = learn_one_more(candidates, frequency, worth, price, free=free)
+        trial = learn_one_more(candidates, frequency, worth, price, least=least)
         return model if trial is None or trial.weights is None else model.fused_by(fusion, made(trial.weights))
 
     return learning.until_settled(learn), trial
