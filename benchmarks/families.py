@@ -17,13 +17,6 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-_MORE: dict[str, dict[str, Any]] = {
-    "bert": {},
-    "mpnet": {},
-    "modernbert": {},
-    "qwen3": {"num_key_value_heads": 12, "head_dim": 32},
-    "multilingual": {"model_type": "bert", "vocab_size": 250_002},
-}
 _SHARED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "max_position_embeddings")
 
 
@@ -38,7 +31,15 @@ def main() -> None:
     pad, first, last = tokenizer.pad_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id
     roles = {"pad": pad, "bos": first, "cls": first, "eos": last, "sep": last}
     special = {f"{role}_token_id": token for role, token in roles.items()}
-    for name, more in _MORE.items():
+    heads = like.num_attention_heads
+    families: dict[str, dict[str, Any]] = {  # what each is told beside these
+        "bert": {},
+        "mpnet": {},
+        "modernbert": {},
+        "qwen3": {"num_key_value_heads": heads, "head_dim": like.hidden_size // heads},
+        "multilingual": {"model_type": "bert", "vocab_size": 250_002},
+    }
+    for name, more in families.items():
         config = AutoConfig.for_model(**{"model_type": name, **sizes, **special, **more})
         torch.manual_seed(0)
         model = AutoModel.from_config(config)
