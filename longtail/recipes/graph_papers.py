@@ -16,7 +16,7 @@ GRAPHSAGE = Preset(
         **_GRAPH_ENCODERS,
         **settings("OAK, section 5: all start from DistilBERT", encoder="distilbert-base-uncased"),
         **settings("OAK, Appendix B: settings of all that is trained", epochs=300, batch=1024),
-        **settings("OAK's code (shikharmn/OAK)", learning_rate=2e-4),
+        **settings("OAK's code (shikharmn/OAK)", learning_rate=2e-4, warmup=500, encoder_decay=0.01),
     },
     departs=("vectors of no unit length there",),
 )

@@ -33,7 +33,7 @@ NGAME = Preset(
         **_CLASSIFIERS,
     },
     departs=(
-        "classifiers have batches of 2,048 there, and those of the encoder here",
+        "classifiers have batches of 2,048 and a warm-up of 500 steps there, those of the encoder and an epoch here",
         "scores are fused by a tree of depth 7 on training pairs there, and on held-out documents here",
     ),
 )
@@ -42,7 +42,7 @@ _DEXA_CODE = "DEXA's code, configs/DEXA/LF-AmazonTitles-131K.json"
 DEXA = Preset(
     {
         **NGAME.settings,
-        **settings(_DEXA_CODE, cluster_from=10, cluster_every=5, cluster_size=4),
+        **settings(_DEXA_CODE, encoder_decay=0.01, cluster_from=10, cluster_every=5, cluster_size=4),
         **settings(_DEXA_CODE, cluster_doubles=(10, 25, 50, 75, 100, 125, 150, 200)),
         **settings(f"{_DEXA_CODE}: 65,536 vectors of 131,073 labels", label_cluster=2),
         **settings("DEXA's code, models/auxiliary_layer.py: vectors of head labels alone", own_vectors=1000),
@@ -54,6 +54,7 @@ _TABLE_10 = "RAMEN, Table 10"
 _RAMEN: Settings = {
     **settings(_TABLE_10, epochs=300, batch=1024, learning_rate=2e-4, loss="triplet:margin=0.3"),
     **settings("RAMEN, Appendix A: a pre-trained DistilBERT", encoder="distilbert-base-uncased"),
+    **settings("recipes of suchith720/mogic, by the same authors", warmup=100),
     **_NO_RANDOM,
 }
 RAMEN = Preset(
@@ -111,6 +112,7 @@ OAK = Preset(
         **settings(_OAK, epochs=300, batch=1024),
         **settings(f"{_OAK}: the top 3 predicted; all true ones in training, 15 at most in its code", links=3),
         **settings(_OAK_CODE, encoder="sentence-transformers/msmarco-distilbert-cos-v5", learning_rate=2e-4),
+        **settings(_OAK_CODE, encoder_decay=0.01),
         **settings(_OAK_CODE, warmup=500, most_links=15, attention_dropout=0.1, attention_heads=1, spectral_norm=True),
         **settings(f"{_OAK_CODE}: 1,000 times the rate of the encoder", bank_learning_rate=0.2),
         **settings("OAK, eq. 6 and 7, and its code", enriched_weight=1.0, plain_weight=1.0, calibration_weight=0.1),
@@ -128,7 +130,7 @@ OAK = Preset(
         "LF-WikiTitles-500K": settings(_OAK_CODE, batch=2048),
         "LF-ORCAS-800K": settings(_OAK_CODE, batch=1600, epochs=100, cluster_size=32, cluster_doubles=(20, 30, 40, 50)),
     },
-    departs=("the bank has a cosine schedule there, and a linear one here",),
+    departs=("the bank has a cosine schedule without a warm-up there, and that of the encoder here",),
 )
 
 _DEEPXML = "DeepXML's code, its settings for LF-AmazonTitles-131K"
@@ -179,10 +181,7 @@ SIAMESEXML = Preset(
         **settings(_SIAMESE_CODE, classifier_epochs=20, classifier_learning_rate=2e-4),
         **_NO_RANDOM,
     },
-    departs=(
-        "batches are of labels there in its first stage, and of 253 documents in its second",
-        *_OF_TREES[:1],
-    ),
+    departs=("batches of the second stage are of 253 documents there, and of 4,095 here", *_OF_TREES[:1]),
 )
 
 _INCEPTION_CODE = "InceptionXML's code, LF-AmazonTitles-131K"
@@ -199,31 +198,29 @@ INCEPTIONXML = Preset(
 INCEPTIONXML_LF = Preset({**_INCEPTION, **settings(_INCEPTION_CODE, neighbours=10)}, departs=INCEPTIONXML.departs)
 
 _RENEE = "Renee, the settings of its sets with label texts; its code, train_commands.md"
+_OF_SETS = ("batch", "learning_rate", "classifier_learning_rate", "weight_decay", "dropout", "warmup")
 RENEE = Preset(
     {
         **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
         **settings("Renee's code; linear in the paper", schedule="cosine"),
+        **settings("Renee's code, main.py: its default", encoder_decay=0.01),
         **settings("Renee: the texts of labels are added as rows with one label each", augment="one_hot"),
         **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
     },
     by_data={
-        name: settings(
-            _RENEE,
-            batch=batch,
-            learning_rate=rate,
-            slowdown=1.0,
-            classifier_learning_rate=classifiers,
-            weight_decay=decay,
-            dropout=dropout,
-            warmup=warmup,
-        )
-        for name, batch, rate, classifiers, decay, dropout, warmup in (
+        name: settings(_RENEE, slowdown=1.0, **dict(zip(_OF_SETS, numbers, strict=True)))
+        for name, *numbers in (
             ("LF-AmazonTitles-131K", 512, 1e-5, 0.05, 1e-4, 0.85, 5_000),
-            ("LF-Amazon-131K", 512, 1e-5, 0.05, 1e-4, 0.85, 5_000),
             ("LF-WikiSeeAlso-320K", 2048, 2e-4, 0.2, 1e-4, 0.75, 5_000),
             ("LF-Wikipedia-500K", 2048, 1e-4, 0.002, 1e-3, 0.7, 5_000),
             ("LF-AmazonTitles-1.3M", 1024, 1e-6, 0.01, 1e-4, 0.7, 15_000),
         )
+    }
+    | {
+        "LF-Amazon-131K": {
+            **settings(_RENEE, slowdown=1.0, batch=512, learning_rate=1e-5, classifier_learning_rate=0.05),
+            **settings("Renee's settings for LF-AmazonTitles-131K", weight_decay=1e-4, dropout=0.85, warmup=5_000),
+        }
     },
     departs=("documents have no unit length and classifiers no bias there",),
 )
@@ -231,16 +228,12 @@ _DEXML = "DEXML's code (nilesh2797/DEXML)"
 DEXML = Preset(
     {
         **settings(_DEXML, encoder="distilbert-base-uncased", epochs=100, batch=3000, learning_rate=3e-4),
-        **settings(_DEXML, loss="decoupled_softmax", temperature=0.05),
+        **settings(_DEXML, loss="decoupled_softmax", temperature=0.05, warmup=0.1, encoder_decay=0.01),
     },
-    by_data={
-        "LF-Wikipedia-500K": settings(_DEXML, batch=768, learning_rate=7e-5, max_length=128),
-        "LF-AmazonTitles-1.3M": settings(_DEXML, batch=768, learning_rate=7e-5),
-    },
+    by_data={"LF-Wikipedia-500K": settings(_DEXML, batch=768, learning_rate=7e-5, max_length=128)},
     departs=(
         "the rate is multiplied by the number of GPUs there",
         "vectors of no unit length and a temperature of 1 on the two largest sets there",
-        "a warm-up of a tenth of the steps there",
     ),
 )
 
@@ -249,18 +242,26 @@ _TABLE_2_3 = "the thesis, Table 2.3"
 _UNIFIED: Settings = {
     **settings(_THESIS, encoder=_DISTILBERT, learning_rate=1e-4, refresh_every=5),
     **settings("UniDEC's code, README", epochs=150, batch=1024, positives=3, hard_negatives=6, refresh_from=5),
+    **settings("UniDEC's code: 3 epochs of 150", warmup=3 / 150),
+    **settings("UniDEC's code", encoder_decay=0.05),
     **settings("UniDEC's code: the pool has no labels at random", random_negatives=0),
     **settings(f"{_THESIS}: cosine annealing; section 2.3: both directions", schedule="cosine", symmetric=True),
     **settings(f"{_TABLE_2_3}: 3,000 to 4,000", label_pool=3000),
     **settings("UniDEC's code: clusters of a batch", cluster_size=1024),
     **settings("the thesis, Tables 2.4 and 2.6: the best of the two", loss="decoupled_softmax"),
 }
+_OF_UNIFIED = ("a document without a positive in the pool leaves the step there, and is a negative here",)
 DEPSL = Preset(
     _UNIFIED,
     by_data={
         "LF-Wikipedia-500K": settings(_TABLE_2_3, batch=221, cluster_size=221, label_pool=3000),
         "LF-AmazonTitles-1.3M": settings(_TABLE_2_3, batch=2200, cluster_size=2200, label_pool=4000),
     },
+    departs=(
+        "a layer with a tanh is on top of the encoder there, and none here",
+        "the temperature is learned, from 1/18, there, and 0.05 here",
+        *_OF_UNIFIED,
+    ),
 )
 UNIDEC = Preset(
     {
@@ -278,6 +279,11 @@ UNIDEC = Preset(
             f"{_TABLE_2_3}; Table 2.2: d = 512", batch=1098, cluster_size=1098, label_pool=3000, projection=256
         ),
     },
+    departs=(
+        "classifiers drop a tenth of their numbers there, and a fifth on LF-WikiSeeAlso-320K; none here",
+        "the sum of both scores is served there (`--kind combined`), and a learned one here",
+        *_OF_UNIFIED,
+    ),
 )
 
 PAPERS: Mapping[str, Preset] = {

@@ -25,6 +25,7 @@ class Setting(NamedTuple):
 
 
 Settings = Mapping[str, Setting]
+_OF_TRANSFORMERS = ("encoder_decay",)  # of the settings that papers have, what other encoders refuse
 _FEW = 5  # times fewer epochs than in the paper
 
 
@@ -44,9 +45,16 @@ class Preset:
     departs: tuple[str, ...] = ()
     reads: tuple[str, ...] = ("fields", "max_length")
 
-    def of(self, dataset: Dataset) -> dict[str, Any]:
-        """The options that the paper trains on a data set with; those of all sets for one that it has not."""
-        return {name: setting.value for name, setting in self.named(dataset.name).items()}
+    def of(self, dataset: Dataset, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options that the paper trains on a data set with; those of all sets for one that it has not.
+
+        Args:
+            dataset: that it is.
+            given: other options: beside an encoder that is no transformer, there is nothing for transformers alone.
+        """
+        another = "encoder" in given and not issubclass(encoder_named(given["encoder"]).kind, TransformerEncoder)
+        without = _OF_TRANSFORMERS if another else ()
+        return {name: setting.value for name, setting in self.named(dataset.name).items() if name not in without}
 
     def longer(self, o: Any, dataset: Dataset) -> list[str]:
         """A line where a transformer has far fewer epochs than in the paper; none where it has not.
@@ -55,7 +63,7 @@ class Preset:
             o: the options of the recipe.
             dataset: that it trains on.
         """
-        epochs, most = getattr(o, "epochs", 0), self.of(dataset).get("epochs", 0)
+        epochs, most = getattr(o, "epochs", 0), self.of(dataset, {}).get("epochs", 0)
         known = encoder_named(getattr(o, "encoder", "bag"))  # a linear recipe has none
         if not issubclass(known.kind, TransformerEncoder) or isinstance(epochs, AtMost):
             return []

@@ -118,7 +118,7 @@ def recipe(
             assert not positional, "options are given by name"
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
-            preset = _preset(page.__name__, paper, dataset) if given.get("preset") == "paper" else {}
+            preset = _preset(page.__name__, paper, dataset, given) if given.get("preset") == "paper" else {}
             usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
             chosen = {name: value for name, value in (preset or usual).items() if name not in given}
             o: Given = parsed(options, page.__name__, {**chosen, **given})
@@ -141,11 +141,11 @@ def recipe(
     return made
 
 
-def _preset(name: str, paper: Preset | None, dataset: Dataset) -> Mapping[str, Any]:
-    """What a recipe's paper sets for a data set."""
+def _preset(name: str, paper: Preset | None, dataset: Dataset, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a recipe's paper sets for a data set, beside what is given."""
     if paper is None:
         raise BadInput("preset", f"{name} has none of a paper", remedy="leave it out")
-    return paper.of(dataset)
+    return paper.of(dataset, given)
 
 
 def options_class(of: Recipe) -> type[RunOptions]:

@@ -22,7 +22,9 @@ from longtail.recipes.papers import PAPERS
 from longtail.stages.preset import TEXTS
 from longtail.stages.recipe import RunOptions, options_class, recipe
 from longtail.testing.planted import planted_links
+from longtail.train.course import Pace
 from longtail.train.log import Log
+from longtail.train.optimizer import AdamW
 from longtail.train.plan import Planned
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
@@ -130,6 +132,47 @@ def test_a_transformer_with_far_fewer_epochs_than_its_paper_is_told_so(tiny_bert
             RECIPES["dpr"](data, out=Run(log=log, dry=True), encoder=encoder, epochs=epochs, max_length=8, batch=100)
         line = f"{epochs} epochs are few for a transformer: the paper has 40;"
         assert (line in said.getvalue()) == told
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "warmup" in PAPERS[name].settings])
+def test_rates_rise_as_long_as_in_the_paper(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, paces, train = planted_links(0, documents=200, labels=30).dataset, [], Run.train
+
+    def noted(run: Run, stage: str, *others: object, pace: Pace, **named: object) -> None:
+        paces.append(pace)
+        train(run, stage, *others, pace=pace, **named)
+
+    monkeypatch.setattr(Run, "train", noted)
+    given = {key: value for key, value in small(name).items() if key != "warmup"}
+    with pytest.raises(Planned):
+        RECIPES[name](data, out=Run(log=Log(None, Console(quiet=True)), dry=True), preset="paper", **given)
+    assert PAPERS[name].settings["warmup"].value in {pace.warmup for pace in paces}
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if "encoder_decay" in PAPERS[name].settings])
+def test_a_transformer_has_the_weight_decay_of_its_paper_and_a_bag_none(
+    name: str, tiny_bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, found, train = planted_links(0, documents=200, labels=30).dataset, set(), Run.train
+
+    def noted(run: Run, stage: str, objective: object, batches: object, optimizer: AdamW, *others: object, **named):
+        found.update(group["weight_decay"] for group in optimizer.param_groups)
+        train(run, stage, objective, batches, optimizer, *others, **named)
+
+    monkeypatch.setattr(Run, "train", noted)
+    for encoder, decays in (("bag", {0.0}), (str(tiny_bert), {0.0, PAPERS[name].settings["encoder_decay"].value})):
+        found.clear()
+        given = small(name) | {"encoder": encoder, "max_length": 8}
+        with pytest.raises(Planned):
+            RECIPES[name](data, out=Run(log=Log(None, Console(quiet=True)), dry=True), preset="paper", **given)
+        assert found == decays
+
+
+@pytest.mark.parametrize(("name", "rising"), [("unidec", 3), ("depsl", 3), ("cascadexml", 1)])
+def test_a_warm_up_in_epochs_is_their_share_of_all(name: str, rising: int) -> None:
+    for data in ("another set", *TEXTS):
+        paper = PAPERS[name].named(data)
+        assert paper["warmup"].value * paper["epochs"].value == pytest.approx(rising)
 
 
 def test_a_recipe_without_a_paper_has_no_preset_of_one() -> None:
