@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stopping import stopped_in_the_middle
 
 from longtail import Dataset, load, recipes
 from longtail.data.sparse import csr_of_lists
@@ -97,6 +98,16 @@ def test_it_is_saved_and_a_resumed_run_has_the_same(trained):
     np.testing.assert_array_equal(opened.rank(data.test.documents, 5).ids, model.rank(data.test.documents, 5).ids)
     again = recipes.unidec(data, out=folder, **SMALL)
     np.testing.assert_array_equal(again.memory.related.marks, model.memory.related.marks)
+
+
+def test_a_run_that_was_stopped_in_training_goes_on_to_say_the_same(trained, tmp_path):
+    data, _, model = trained
+    stopped_in_the_middle(lambda run: recipes.unidec(data, out=run, **SMALL), tmp_path / "run", steps=3)
+    again = recipes.unidec(data, out=tmp_path / "run", **SMALL)
+    assert again.kinds == model.kinds
+    np.testing.assert_array_equal(again.memory.weights, model.memory.weights)
+    np.testing.assert_array_equal(again.memory.related.marks, model.memory.related.marks)
+    np.testing.assert_array_equal(again.rank(data.test.documents, 5).ids, model.rank(data.test.documents, 5).ids)
 
 
 def test_a_refit_and_an_ensemble_know_it_by_their_own_encoders(trained, tmp_path):
