@@ -1,6 +1,6 @@
 """Defaults by the number of training documents.
 
-The rules are in docs/guides/choosing.md, and what they are worth is in docs/guides/time.md.
+The rules are in docs/guides/choosing.md, and what they are worth is in docs/guides/time.md and docs/guides/distil.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SizedOptions(EncoderOptions):
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
         """A second run, if not on very many documents; of few, twice the passes, and more of them held out.
 
-        A bag with a teacher takes three times the passes of many.
+        Of many, a bag with a teacher takes three times the passes.
         """
         settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
         if documents >= _MANY_TAUGHT and given.get("teacher") and given.get("encoder", cls.encoder) == cls.encoder:
