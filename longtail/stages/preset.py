@@ -63,7 +63,8 @@ class Preset:
             o: the options of the recipe.
             dataset: that it trains on.
         """
-        epochs, most = getattr(o, "epochs", 0), self.of(dataset, {}).get("epochs", 0)
+        epochs, paper = getattr(o, "epochs", 0), self.named(dataset.name)
+        most = paper["epochs"].value if "epochs" in paper else 0
         known = encoder_named(getattr(o, "encoder", "bag"))  # a linear recipe has none
         if not issubclass(known.kind, TransformerEncoder) or isinstance(epochs, AtMost):
             return []
