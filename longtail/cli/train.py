@@ -253,7 +253,9 @@ def distil(
     given = dict(method.arguments) if method else {}
     if texts is not None:
         given["augment"] = f"unlabelled:texts={texts.resolve()}"
-    recipe, options = student(teacher, name if method else into, given)
+    recipe, options, advice = student(teacher, name if method else into, given)
     log = Log(None if dry_run else out / LOG, Console())
+    if advice is not None:
+        log.say(advice)
     run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
     train_in(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, options, trackers_named(track))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,6 +21,21 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _USUAL = "unidec"
+_BOTH = "an ensemble of it and a bag teaches more, see docs/guides/distil.md"
+
+
+class Student(NamedTuple):
+    """What is to be trained.
+
+    Attributes:
+        recipe: its name.
+        options: of the recipe.
+        advice: which other teacher would likely teach it more, if one would.
+    """
+
+    recipe: str
+    options: Mapping[str, Any]
+    advice: str | None
 
 
 def distil(
@@ -45,13 +60,13 @@ def distil(
     Raises:
         BadInput: there is no such run, encoder, recipe or option, or the recipe takes no teacher.
     """
-    recipe, options = student(teacher, into, given)
+    recipe, options, _ = student(teacher, into, given)
     made: Bundle = MADE[recipe](dataset, out=out, **options)
     return made
 
 
-def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The recipe of a student, and its options.
+def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> Student:
+    """The recipe of a student, its options, and what to teach it by instead.
 
     Args:
         teacher: the folder of a finished run.
@@ -76,6 +91,10 @@ def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> tuple[s
     }
     options = {name: value for name, value in options.items() if name in known} | {**given}
     transformers = [part.name for part in transformers_of(model) if isinstance(part, TransformerEncoder)]
-    if transformers and encoder_named(options["encoder"]).kind is BagEncoder and options.get("start") is None:
+    if not transformers or encoder_named(options["encoder"]).kind is not BagEncoder:
+        return Student(recipe, options, None)
+    if options.get("start") is None:
         options = {"knowledge": transformers[0]} | options
-    return recipe, options
+    if any(isinstance(encoder.core, BagEncoder) for encoder in model.encoders):
+        return Student(recipe, options, None)
+    return Student(recipe, options, f"{teacher} reads by a transformer alone, which often ranks behind a bag: {_BOTH}")

@@ -191,11 +191,11 @@ def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
     places = {"reads": "encoder", "both": "second/encoder"}
     whose = {name: tmp_path / name / "model" / place for name, place in places.items()}
     for name, folder in whose.items():
-        assert student(tmp_path / name, "bag", {})[1]["knowledge"] == str(folder.resolve())
-    assert "knowledge" not in student(tmp_path / "words", "bag", {})[1]
+        assert student(tmp_path / name, "bag", {}).options["knowledge"] == str(folder.resolve())
+    assert "knowledge" not in student(tmp_path / "words", "bag", {}).options
     for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
-        assert "knowledge" not in student(tmp_path / "both", into, chosen)[1]
-    assert student(tmp_path / "both", "bag", {"knowledge": "none"})[1]["knowledge"] == "none"
+        assert "knowledge" not in student(tmp_path / "both", into, chosen).options
+    assert student(tmp_path / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
     longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
     assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
 
@@ -231,3 +231,24 @@ def test_rows_without_labels_are_the_texts_of_labels_and_the_lines_of_a_file(dat
     some = augmented(data, "unlabelled:most=7", seed=0).train
     assert len(some) == len(data.train) + 7
     assert set(list(some.documents.fields["title"])[-7:]) <= set(data.labels.fields["title"])
+
+
+def test_whoever_takes_a_transformer_alone_is_told_what_would_teach_a_bag_more(
+    data: Dataset, tiny_bert: Path, tmp_path: Path
+) -> None:
+    """Not of a teacher that has a bag, nor for a student that reads by something else."""
+    given = {**SMALL, "epochs": 0, "validation": 0.3, "refit": False}
+    unidec(data, out=tmp_path / "words", **given)
+    unidec(data, out=tmp_path / "reads", encoder=str(tiny_bert), max_length=8, **given)
+    ensemble(data, tmp_path / "words", tmp_path / "reads", out=tmp_path / "both")
+    for into, chosen in (("bag", {}), ("unidec", {}), ("bag", {"start": "a run"})):
+        advice = student(tmp_path / "reads", into, chosen).advice
+        assert advice is not None
+        assert str(tmp_path / "reads") in advice
+    told = [
+        ("words", "bag", {}),
+        ("both", "bag", {}),
+        ("reads", "convolution", {}),
+        ("reads", "unidec", {"encoder": "lstm"}),
+    ]
+    assert [student(tmp_path / name, into, chosen).advice for name, into, chosen in told] == [None] * 4
