@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import os
@@ -19,6 +20,14 @@ from longtail.serve.service import Settings
 
 SECRET = "let me"
 TEXT = "text"  # the level of what a server says without its log
+
+
+@pytest.fixture(autouse=True)
+def nothing_else_to_look_through():
+    """A server that starts collects garbage, which takes seconds among all that thousands of tests hold."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture
