@@ -21,7 +21,7 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _USUAL = "unidec"
-_BOTH = "an ensemble of it and a bag teaches more, see docs/guides/distil.md"
+_BOTH = "an ensemble of it and a bag likely teaches more, see docs/guides/distil.md"
 
 
 class Student(NamedTuple):

@@ -35,3 +35,14 @@ def test_a_student_is_a_run_of_its_teacher(longtail, planted_folder, tmp_path):
     status, _, errors = longtail("distil", teacher, "--into", "renee", "--out", tmp_path / "other")
     assert status == 1
     assert "--into: expected an encoder, or one of depsl, unidec, found renee" in " ".join(errors.split())
+
+
+def test_whoever_distils_a_transformer_alone_is_told_of_a_better_teacher(longtail, planted_folder, tiny_bert, tmp_path):
+    quick = ("--encoder", tiny_bert, "--max-length", 8, "--epochs", 0, "--validation", 0.2, "--no-refit")
+    status, _, errors = longtail("train", "unidec", planted_folder, "--out", tmp_path / "teacher", *quick)
+    assert status == 0, errors
+    for into, told in (("bag", True), ("lstm", False)):
+        command = ("distil", tmp_path / "teacher", "--into", into, "--out", tmp_path / "student", "--dry-run")
+        status, output, errors = longtail(*command)
+        assert status == 0, errors
+        assert ("an ensemble of it and a bag likely teaches more" in " ".join(output.split())) == told
