@@ -180,24 +180,28 @@ def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, 
         longtail.distil(tmp_path / "both", data, into="renee")
 
 
-def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
-    data: Dataset, tiny_bert: Path, tmp_path: Path
-) -> None:
-    """Of an ensemble's member, too; not where the student says otherwise, or cannot take it."""
+@pytest.fixture
+def teachers(data: Dataset, tiny_bert: Path, tmp_path: Path) -> Path:
+    """A folder of runs: ``words`` of a bag, ``reads`` of a transformer, and ``both``, their ensemble."""
     given = {**SMALL, "epochs": 1, "validation": 0.3, "refit": False}
     unidec(data, out=tmp_path / "words", **given)
     unidec(data, out=tmp_path / "reads", encoder=str(tiny_bert), max_length=8, **given)
     ensemble(data, tmp_path / "words", tmp_path / "reads", out=tmp_path / "both")
+    return tmp_path
+
+
+def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(data: Dataset, teachers: Path) -> None:
+    """Of an ensemble's member, too; not where the student says otherwise, or cannot take it."""
     places = {"reads": "encoder", "both": "second/encoder"}
-    whose = {name: tmp_path / name / "model" / place for name, place in places.items()}
+    whose = {name: teachers / name / "model" / place for name, place in places.items()}
     for name, folder in whose.items():
-        assert student(tmp_path / name, "bag", {}).options["knowledge"] == str(folder.resolve())
-    assert "knowledge" not in student(tmp_path / "words", "bag", {}).options
+        assert student(teachers / name, "bag", {}).options["knowledge"] == str(folder.resolve())
+    assert "knowledge" not in student(teachers / "words", "bag", {}).options
     for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
-        assert "knowledge" not in student(tmp_path / "both", into, chosen).options
-    assert student(tmp_path / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
-    longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
-    assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
+        assert "knowledge" not in student(teachers / "both", into, chosen).options
+    assert student(teachers / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
+    longtail.distil(teachers / "both", data, out=teachers / "student", epochs=0, refit=False, **SMALL)
+    assert settings_of(teachers / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
 
 
 def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path) -> None:
@@ -233,22 +237,16 @@ def test_rows_without_labels_are_the_texts_of_labels_and_the_lines_of_a_file(dat
     assert set(list(some.documents.fields["title"])[-7:]) <= set(data.labels.fields["title"])
 
 
-def test_whoever_takes_a_transformer_alone_is_told_what_would_teach_a_bag_more(
-    data: Dataset, tiny_bert: Path, tmp_path: Path
-) -> None:
+def test_whoever_takes_a_transformer_alone_is_told_what_would_teach_a_bag_more(teachers: Path) -> None:
     """Not of a teacher that has a bag, nor for a student that reads by something else."""
-    given = {**SMALL, "epochs": 0, "validation": 0.3, "refit": False}
-    unidec(data, out=tmp_path / "words", **given)
-    unidec(data, out=tmp_path / "reads", encoder=str(tiny_bert), max_length=8, **given)
-    ensemble(data, tmp_path / "words", tmp_path / "reads", out=tmp_path / "both")
     for into, chosen in (("bag", {}), ("unidec", {}), ("bag", {"start": "a run"})):
-        advice = student(tmp_path / "reads", into, chosen).advice
+        advice = student(teachers / "reads", into, chosen).advice
         assert advice is not None
-        assert str(tmp_path / "reads") in advice
+        assert str(teachers / "reads") in advice
     told = [
         ("words", "bag", {}),
         ("both", "bag", {}),
         ("reads", "convolution", {}),
         ("reads", "unidec", {"encoder": "lstm"}),
     ]
-    assert [student(tmp_path / name, into, chosen).advice for name, into, chosen in told] == [None] * 4
+    assert [student(teachers / name, into, chosen).advice for name, into, chosen in told] == [None] * 4
