@@ -36,6 +36,13 @@ def nodes(source: str) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(ast.parse(source)))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_trees_are_kept() -> Iterator[None]:
+    """Of all files they are half a million objects, among which each later collection of garbage would look."""
+    yield
+    nodes.cache_clear()
+
+
 def room(name: str) -> str:
     """The room of a file: the first part of its path."""
     return name.partition("/")[0].removesuffix(".py")

@@ -94,17 +94,20 @@ def test_the_reference_has_every_route_with_every_field(staged: Path) -> None:
     assert {"`texts`", "`threshold`", "`at_most`"} <= set(re.findall("`[a-z_]+`", said["PredictRequest"]))
 
 
-SOURCES = {
-    ".".join(("longtail", *path.relative_to(ROOT / "longtail").with_suffix("").parts)): ast.parse(path.read_bytes())
-    for path in (ROOT / "longtail").rglob("*.py")
-}
+@pytest.fixture(scope="module")
+def sources() -> dict[str, ast.Module]:
+    """The trees of all modules, by name."""
+    return {
+        ".".join(("longtail", *path.relative_to(ROOT / "longtail").with_suffix("").parts)): ast.parse(path.read_bytes())
+        for path in (ROOT / "longtail").rglob("*.py")
+    }
 
 
-def test_the_reference_has_every_error(staged: Path) -> None:
+def test_the_reference_has_every_error(staged: Path, sources: dict[str, ast.Module]) -> None:
     said = sections(staged / "reference" / "errors.md")["In Python"]
     classes = {
         node.name: (f"{module}.{node.name}", {ast.unparse(base) for base in node.bases})
-        for module, tree in SOURCES.items()
+        for module, tree in sources.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
@@ -118,11 +121,11 @@ def test_the_reference_has_every_error(staged: Path) -> None:
     assert named == set(re.findall(r"^::: longtail\.errors\.(\w+)$", said, re.MULTILINE))
 
 
-def test_the_reference_has_every_name_that_an_error_begins_with(staged: Path) -> None:
+def test_the_reference_has_every_name_that_an_error_begins_with(staged: Path, sources: dict[str, ast.Module]) -> None:
     options = {flag.lstrip("-").replace("-", "_") for verb in VERBS for flag in all_flags(command_of(verb))}
     begun = {
         node.args[0].value
-        for tree in SOURCES.values()
+        for tree in sources.values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"BadInput", "BadValue"}
         if node.args and isinstance(node.args[0], ast.Constant)
