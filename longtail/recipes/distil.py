@@ -21,7 +21,10 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _USUAL = "unidec"
-_BOTH = "an ensemble of it and a bag likely teaches more, see docs/guides/distil.md"
+_ALONE = (
+    "reads by a transformer alone, which often ranks behind a bag: an ensemble of it and a bag likely teaches more, "
+    "see docs/guides/distil.md"
+)
 
 
 class Student(NamedTuple):
@@ -51,7 +54,8 @@ def distil(
         >>> longtail.distil("runs/minilm", dataset, into="bag", out="runs/student")  # doctest: +SKIP
 
     Args:
-        teacher: the folder of a finished run, of any recipe or an ensemble.
+        teacher: the folder of a finished run, of any recipe or an ensemble; for a bag, likely better an ensemble with a
+            bag than a transformer alone.
         dataset: that it was trained on.
         into: the student's encoder, with which it is a ``unidec``; or a recipe that has the option ``teacher``.
         out: the student's run folder; nothing is written if left out.
@@ -91,10 +95,8 @@ def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> Student
     }
     options = {name: value for name, value in options.items() if name in known} | {**given}
     transformers = [part.name for part in transformers_of(model) if isinstance(part, TransformerEncoder)]
-    if not transformers or encoder_named(options["encoder"]).kind is not BagEncoder:
-        return Student(recipe, options, None)
-    if options.get("start") is None:
+    teaches_bag = bool(transformers) and encoder_named(options["encoder"]).kind is BagEncoder
+    if teaches_bag and options.get("start") is None:
         options = {"knowledge": transformers[0]} | options
-    if any(isinstance(encoder.core, BagEncoder) for encoder in model.encoders):
-        return Student(recipe, options, None)
-    return Student(recipe, options, f"{teacher} reads by a transformer alone, which often ranks behind a bag: {_BOTH}")
+    alone = not any(isinstance(encoder.core, BagEncoder) for encoder in model.encoders)
+    return Student(recipe, options, f"{teacher} {_ALONE}" if teaches_bag and alone else None)

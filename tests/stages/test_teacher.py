@@ -180,17 +180,19 @@ def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, 
         longtail.distil(tmp_path / "both", data, into="renee")
 
 
-@pytest.fixture
-def teachers(data: Dataset, tiny_bert: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def teachers(data: Dataset, tiny_bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of runs: ``words`` of a bag, ``reads`` of a transformer, and ``both``, their ensemble."""
-    given = {**SMALL, "epochs": 1, "validation": 0.3, "refit": False}
-    unidec(data, out=tmp_path / "words", **given)
-    unidec(data, out=tmp_path / "reads", encoder=str(tiny_bert), max_length=8, **given)
-    ensemble(data, tmp_path / "words", tmp_path / "reads", out=tmp_path / "both")
-    return tmp_path
+    folder, given = tmp_path_factory.mktemp("teachers"), {**SMALL, "epochs": 1, "validation": 0.3, "refit": False}
+    unidec(data, out=folder / "words", **given)
+    unidec(data, out=folder / "reads", encoder=str(tiny_bert), max_length=8, **given)
+    ensemble(data, folder / "words", folder / "reads", out=folder / "both")
+    return folder
 
 
-def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(data: Dataset, teachers: Path) -> None:
+def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
+    data: Dataset, teachers: Path, tmp_path: Path
+) -> None:
     """Of an ensemble's member, too; not where the student says otherwise, or cannot take it."""
     places = {"reads": "encoder", "both": "second/encoder"}
     whose = {name: teachers / name / "model" / place for name, place in places.items()}
@@ -200,8 +202,8 @@ def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(data:
     for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
         assert "knowledge" not in student(teachers / "both", into, chosen).options
     assert student(teachers / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
-    longtail.distil(teachers / "both", data, out=teachers / "student", epochs=0, refit=False, **SMALL)
-    assert settings_of(teachers / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
+    longtail.distil(teachers / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
+    assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
 
 
 def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path) -> None:
