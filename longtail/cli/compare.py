@@ -27,7 +27,8 @@ def compare(
     recipes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What to compare: recipe, recipe:argument=value,... or label=recipe:argument=value,...",
+            help="What to compare: recipe, recipe:argument=value,... or label=recipe:argument=value,...; or the folder "
+            "of a finished run with a / in it, as runs/mine or label=runs/mine-{seed}.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +42,7 @@ def compare(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Train recipes and peers with several seeds each, and judge them alike on the test split.
+    """Train recipes and peers with several seeds each, and judge them and finished runs alike on the test split.
 
     Writes report.html, results.md and results.json, anew after every run; the first recipe is the baseline.
     What is done is not done again: the same command goes on with a comparison that was stopped, and does what was added

@@ -110,7 +110,7 @@ VERBS = {  # in the order of --help
     ),
     "compare": _Verb(
         "compare.compare",
-        "Train recipes and peers with several seeds each, and judge them alike on the test split.",
+        "Train recipes and peers with several seeds each, and judge them and finished runs alike on the test split.",
         "Measure",
     ),
     "bench": _Verb("serve.bench_app", "Measure a server.", "Measure"),

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from longtail.compare.jobs import Job, must_agree, outcome, predict, reached, run_peer, train
+from longtail.compare.jobs import Job, adopt, must_agree, outcome, predict, reached, run_peer, train
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peer_exchange import must_be_there
 from longtail.compare.processes import OverBudget, Process
@@ -34,12 +34,12 @@ def compare(
 ) -> dict[str, Any]:
     """Train every method with every seed, one after the other, and judge them on the test split.
 
-    Each run is a run folder of its own, ``out/runs/<label>/seed-<seed>``, trained by ``longtail train`` in a process of
-    its own, so that time and memory are its own. What is done already is not done again: a comparison that was killed
-    goes on where it stood, and one that is given more methods or seeds does only these. A method that fails, or is
-    stopped by the budget, is reported, and the others go on. ``results.json``, ``results.md`` and ``report.html`` are
-    written anew after every run, so that they hold what is there so far; all methods have run with one seed before the
-    first runs with the next.
+    A run that is finished already is judged as it is. Each of the others is a run folder of its own,
+    ``out/runs/<label>/seed-<seed>``, trained by ``longtail train`` in a process of its own, so that time and memory are
+    its own. What is done already is not done again: a comparison that was killed goes on where it stood, and one that
+    is given more methods or seeds does only these. A method that fails, or is stopped by the budget, is reported, and
+    the others go on. ``results.json``, ``results.md`` and ``report.html`` are written anew after every run, so that
+    they hold what is there so far; all methods have run with one seed before the first runs with the next.
 
     Args:
         data: a data set folder with a test split.
@@ -54,8 +54,8 @@ def compare(
         What ``results.json`` holds.
 
     Raises:
-        BadInput: two methods share a label, the data has no test split, a run in the folder is of other settings, or a
-            peer's package is missing.
+        BadInput: two methods share a label, the data has no test split, a run in the folder is of other settings, one
+            that is to be finished is not or is of other data, or a peer's package is missing.
     """
     distinct(methods)
     if seeds < 1:
@@ -98,6 +98,10 @@ def _job(method: Method, seed: int, data: Path, out: Path) -> Job:
 
 def _run(job: Job, dataset: Dataset, judge: Judge, peer_python: str, process: Process) -> None:
     """Train what is not trained, and keep what it predicts."""
+    if job.method.finished:
+        adopt(job)
+        predict(job, judge.test)
+        return
     process.must_be_left(job.folder)
     if job.method.peer:
         run_peer(job, dataset, peer_python, process=process)
@@ -116,8 +120,7 @@ def _results(jobs: Sequence[Job], judge: Judge, rows: dict[str, Row], before: Ma
     for label in labels:
         done = [job for job in jobs if job.method.label == label and job.done()]
         if label not in rows or len(rows[label].outcomes) < len(done):
-            method = done[0].method
-            rows[label] = judged(method.recipe, method.arguments, [outcome(job) for job in done], judge)
+            rows[label] = judged(*done[0].asked, [outcome(job) for job in done], judge)
             new.add(label)
     return {
         "rows": {label: as_json(rows[label]) if label in new else before["rows"][label] for label in labels},

@@ -1,4 +1,4 @@
-"""One run of a comparison: trained in a process of its own, then asked for the labels of the test documents."""
+"""One run of a comparison: trained in a process of its own, or found as it is, then asked about the test documents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from longtail.locks import LOCK
 from longtail.model import load
 from longtail.model.evaluation import DEPTH, latency, must_have_test, rank_test
 from longtail.recipes import RECIPES
-from longtail.report.commands import defaults_of, train_command, typed
+from longtail.report.commands import command_of, defaults_of, given_arguments, train_command, typed
 from longtail.report.outcome import Outcome, model_bytes
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
@@ -44,7 +44,7 @@ class Job:
         method: what is run.
         seed: of all its random numbers.
         data: the data set folder.
-        folder: of the run.
+        folder: of the run; of one that was finished before, where the comparison keeps what it needs of it.
     """
 
     method: Method
@@ -64,14 +64,29 @@ class Job:
     @property
     def command(self) -> list[str]:
         """The arguments of ``longtail`` that train it; of a peer, those that compare it alone, up to its seed."""
+        if self.method.finished:
+            return command_of(settings_of(self.folder), self.data, self.run)
         if self.method.peer:
             seeds = ["--seeds", str(self.seed + 1)]
             return ["compare", str(self.data), self.method.text, "--out", str(self.folder.parents[2]), *seeds]
         return train_command(self.method.recipe, self.arguments, self.seed, self.data, self.folder)
 
+    @property
+    def asked(self) -> tuple[str, Mapping[str, Any]]:
+        """The recipe or peer, and what it was given; of a run that was finished before, by its settings."""
+        if not self.method.finished:
+            return self.method.recipe, self.method.arguments
+        settings = settings_of(self.folder)
+        return settings["recipe"], given_arguments(settings["recipe"], settings["arguments"])
+
+    @property
+    def run(self) -> Path:
+        """The folder that holds its model: its own, or that of a run that was finished before."""
+        return Path(self.arguments["folder"]) if self.method.finished else self.folder
+
     def trained(self) -> bool:
         """Whether its model is there, and the process that made it has come to its end."""
-        return (self.folder / "model" / "bundle.json").exists() and not (self.folder / LOCK).exists()
+        return (self.run / "model" / "bundle.json").exists() and not (self.run / LOCK).exists()
 
     def done(self) -> bool:
         """Whether what it predicts is there; its model need not be any more."""
@@ -139,7 +154,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
 
 
 def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
-    """Refuse a folder that holds a run of other settings or of other data.
+    """Refuse a folder that holds a run of other settings or of other data, and a run that is to be finished and is not.
 
     Args:
         job: whose folder is looked at.
@@ -148,6 +163,9 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
     Raises:
         BadInput: something differs.
     """
+    if job.method.finished:
+        _must_be_finished(job, hashes)
+        return
     path = job.folder / "run.json"
     if not path.exists():
         return
@@ -164,9 +182,33 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
         raise BadInput(path, f"the run was made with other data than {job.data}", remedy="compare into another folder")
 
 
+def _must_be_finished(job: Job, hashes: Mapping[str, str]) -> None:
+    """Refuse a run that is not finished, is of other data, or is not the one that was judged; that one may be gone."""
+    if job.done() and not job.run.exists():
+        return
+    settings = settings_of(job.run)
+    if not job.trained():
+        raise BadInput(job.run, "expected a finished run, found one without a model", remedy="longtail resume it first")
+    if settings["hashes"] != hashes:
+        problem = f"the run was made with other data than {job.data}"
+        raise BadInput(job.run, problem, remedy="compare runs of the same data")
+    if job.done() and settings_of(job.folder) != settings:
+        problem = f"another run was judged as {job.method.label}"
+        raise BadInput(job.run, problem, remedy="give the row another label, or compare into another folder")
+
+
+def adopt(job: Job) -> None:
+    """Keep what reports need of a run that was finished before, as its folder may go or change."""
+    job.folder.mkdir(parents=True, exist_ok=True)
+    for name in ("run.json", COST, LOG):
+        if (job.run / name).exists():
+            with replacing(job.folder / name) as path:
+                shutil.copyfile(job.run / name, path)
+
+
 def predict(job: Job, test: Split) -> None:
-    """Rank labels for the test documents with the model of a run, and keep that in the run's folder."""
-    model = load(job.folder, changes=False)
+    """Rank labels for the test documents with the model of a run, and keep that in its folder of the comparison."""
+    model = load(job.run, changes=False)
     ranked = rank_test(model, test)
     _keep(job, ranked.tops, ranked.milliseconds, latency(model, test))
 
@@ -178,7 +220,7 @@ def _keep(
     arrays = {f"{kind} {name}": getattr(top, name) for kind, top in tops.items() for name in ("ids", "scores")}
     with replacing(job.folder / _RANKED) as path, path.open("wb") as file:
         np.savez_compressed(file, **arrays)
-    said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.folder)}
+    said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.run)}
     said |= {"latency": single}
     write_card(job.folder / _CARD, said, files=[_RANKED])
 
@@ -194,7 +236,8 @@ def outcome(job: Job) -> Outcome:
     arrays = read_archive(job.folder / _RANKED, names, remedy=remedy)
     tops = {kind: TopK(*arrays[2 * i : 2 * i + 2]) for i, kind in enumerate(said["kinds"])}
     size = said.get("model_bytes")  # earlier comparisons have none
-    found = Outcome.of(job.folder, tops, said["milliseconds"], seed=job.seed, command=typed(job.command), size=size)
+    seed = settings_of(job.folder)["arguments"]["seed"] if job.method.finished else job.seed
+    found = Outcome.of(job.folder, tops, said["milliseconds"], seed=seed, command=typed(job.command), size=size)
     return replace(found, latency=said.get("latency"))
 
 

@@ -1,4 +1,4 @@
-"""What is compared: a recipe or a peer with arguments under a label, as written on a command line."""
+"""What is compared: a recipe or a peer with arguments, or a finished run, under a label, as written in a command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from longtail.recipes import RECIPES
 from longtail.report.commands import text_of
 from longtail.stages.recipe import options_class
 
+RUN = "run"  # in the place of a recipe: a run that is finished
 _SET_BY_COMPARE = ("dataset", "out", "seed")
+_CALLED = re.compile(r"([^/=]+)=(.+)")  # the label of a folder, whose own parts may hold an =
 _KNOWN: Mapping[str, Callable[..., Any]] = ChainMap[str, Callable[..., Any]](PEERS, RECIPES)
 
 
@@ -26,8 +28,9 @@ class Method:
 
     Attributes:
         label: its name in tables and files.
-        recipe: a name of `longtail.recipes.RECIPES`, or of a peer (`longtail.compare.peers.PEERS`).
-        arguments: of the recipe or peer; the others have their defaults. ``{seed}`` in a text is the seed of a run.
+        recipe: a name of `longtail.recipes.RECIPES`, or of a peer (`longtail.compare.peers.PEERS`), or `RUN`.
+        arguments: of the recipe or peer; the others have their defaults. ``{seed}`` in a text is the seed of a run. Of
+            a finished run its ``folder``.
 
     Raises:
         BadInput: there is no such recipe or peer, or it takes no such argument.
@@ -38,9 +41,12 @@ class Method:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.finished:
+            return
         if self.recipe not in _KNOWN:
-            known = ", ".join(_KNOWN)
-            raise BadInput(self.label, f"expected one of {known}, found {self.recipe}", remedy="name a recipe")
+            problem = f"expected one of {', '.join(_KNOWN)}, found {self.recipe}"
+            remedy = "name a recipe, or the folder of a finished run with a / in it, as ./mine"
+            raise BadInput(self.label, problem, remedy=remedy)
         options = _options(self.recipe)
         for name in self.arguments:
             if name not in options:
@@ -51,12 +57,16 @@ class Method:
         """Read ``recipe``, ``recipe:argument=value,...`` or ``label=recipe:argument=value,...``.
 
         A value may hold commas: what follows one and has no ``=`` belongs to the value before it. A row without a label
-        of its own is called by what was written.
+        of its own is called by what was written. A name with a ``/`` in it is the folder of a finished run: ``runs/a``,
+        or ``label=runs/a-{seed}``.
 
         Raises:
             BadInput: there is no such recipe or argument, or a value is not of the argument's type.
         """
         name, _, given = text.partition(":")
+        if "/" in name:
+            called = _CALLED.match(text)
+            return cls(called[1], RUN, {"folder": called[2]}) if called else cls(text, RUN, {"folder": text})
         label, _, recipe = name.rpartition("=")
         arguments: dict[str, Any] = {}
         if given and recipe in _KNOWN:
@@ -87,6 +97,7 @@ class Method:
         """What `parse` reads as this method."""
         given = ",".join(f"{name}={text_of(value)}" for name, value in self.arguments.items())
         text = f"{self.recipe}:{given}" if given else self.recipe
+        text = self.arguments["folder"] if self.finished else text
         return text if text == self.label else f"{self.label}={text}"
 
     @property
@@ -95,8 +106,15 @@ class Method:
         return self.recipe in PEERS
 
     @property
+    def finished(self) -> bool:
+        """Whether it is a run that is finished."""
+        return self.recipe == RUN
+
+    @property
     def random(self) -> bool:
         """Whether its result depends on a seed."""
+        if self.finished:
+            return "{seed}" in self.arguments["folder"]
         return "seed" in inspect.signature(_KNOWN[self.recipe]).parameters
 
     @property

@@ -323,6 +323,78 @@ def test_a_row_may_name_a_run_of_its_own_seed(tmp_path):
         must_agree(jobs[1], {})
 
 
+@pytest.fixture(scope="module")
+def beside(compared, folder, tmp_path_factory):
+    """The finished runs of one method, with both seeds and alone, beside a recipe: the folder and the results."""
+    out, runs = tmp_path_factory.mktemp("beside"), compared[0] / "runs" / TWO[1].folder
+    methods = [TWO[0], Method.parse(f"mine={runs}/seed-{{seed}}"), Method.parse(f"{runs}/seed-1")]
+    return out, methods, compare(folder, methods, out, seeds=2)
+
+
+def test_finished_runs_are_judged_as_a_comparison_judges_them_that_trained_them(compared, beside):
+    (out, trained), (_, methods, results) = compared, beside
+    before, mine, alone = trained["rows"][TWO[1].label], results["rows"]["mine"], results["rows"][methods[2].label]
+    assert [mine[name] for name in ("kinds", "bins", "recipe", "headline", "batch", "pool")] == [
+        before[name] for name in ("kinds", "bins", "recipe", "headline", "batch", "pool")
+    ]
+    assert results["differences"]["mine"] == trained["differences"][TWO[1].label]
+    assert [run["seed"] for run in mine["runs"]] == [0, 1]
+    assert [run["seed"] for run in alone["runs"]] == [1]
+    assert alone["kinds"]["fused"]["P@1"]["seeds"] == before["kinds"]["fused"]["P@1"]["seeds"][1:]
+    asked = {"epochs": 1, "classifier_epochs": 2, "validation": 0.05, "batch": 64, "width": 16, "device": "cpu"}
+    assert mine["arguments"].items() <= asked.items()
+    for now, was in zip(mine["runs"], before["runs"], strict=True):
+        same = ("seconds", "peak_memory", "model_bytes", "versions")
+        assert [now[name] for name in same] == [was[name] for name in same]
+        assert f"--out {out / 'runs' / TWO[1].folder}/seed-{now['seed']} " in now["command"]
+
+
+def test_a_finished_run_stays_as_it_is_and_is_judged_once(compared, beside, folder):
+    out, methods, results = beside
+    paths = [path for where in (out, compared[0]) for path in (where / "runs").rglob("*") if path.is_file()]
+    before = {path: path.stat().st_mtime_ns for path in paths}
+    assert not [*out.glob("runs/*mine*/*/model")]
+    assert compare(folder, methods, out, seeds=2)["rows"] == results["rows"]
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_what_was_judged_of_a_finished_run_stays_when_it_is_gone(compared, folder, tmp_path):
+    run, out = tmp_path / "runs" / "mine", tmp_path / "out"
+    shutil.copytree(compared[0] / "runs" / "text" / "seed-0", run)
+    methods = [Method.parse(f"mine={run}")]
+    results = compare(folder, methods, out, seeds=2)
+    assert [one["seed"] for one in results["rows"]["mine"]["runs"]] == [0]
+    shutil.rmtree(run)
+    assert compare(folder, methods, out, seeds=2)["rows"] == results["rows"]
+    shutil.copytree(compared[0] / "runs" / "text" / "seed-1", run)
+    with pytest.raises(BadInput, match="another run was judged as mine; give the row another label"):
+        compare(folder, methods, out, seeds=2)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (shutil.rmtree, "expected the settings of a run, found no such file"),
+        (lambda run: shutil.rmtree(run / "model"), "expected a finished run, found one without a model"),
+        (lambda run: (run / LOCK).touch(), "expected a finished run"),
+    ],
+)
+def test_what_is_no_finished_run_is_refused_before_anything_is_done(compared, folder, tmp_path, spoil, message):
+    run, out = tmp_path / "mine", tmp_path / "out"
+    shutil.copytree(compared[0] / "runs" / "text" / "seed-0", run)
+    spoil(run)
+    with pytest.raises(BadInput, match=message):
+        compare(folder, [TWO[0], Method.parse(str(run))], out, seeds=1)
+    assert not out.exists()
+
+
+def test_a_finished_run_of_other_data_is_refused(compared, tmp_path):
+    planted(1, documents=300, test_documents=60, labels=60).dataset.write(tmp_path / "data")
+    run = compared[0] / "runs" / "text" / "seed-0"
+    with pytest.raises(BadInput, match=r"seed-0: the run was made with other data than .*; compare runs of the same"):
+        compare(tmp_path / "data", [Method.parse(str(run))], tmp_path / "out", seeds=1)
+
+
 def test_a_run_that_died_before_it_had_tidied_up_is_not_taken_for_trained(tmp_path):
     job = Job(Method.parse("dpr"), 0, tmp_path, tmp_path / "run")
     write_json(job.folder / "model" / "bundle.json", {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longtail.compare.methods import Method, distinct
+from longtail.compare.methods import RUN, Method, distinct
 from longtail.errors import BadInput
 from longtail.report.commands import flags_of
 from longtail.report.names import short_names
@@ -20,10 +20,25 @@ from longtail.report.names import short_names
         ("dpr:learning-rate=1e-2", "dpr:learning-rate=1e-2", "dpr", {"learning_rate": 0.01}),
         ("a=dpr:fields=title,content,width=8", "a", "dpr", {"fields": ["title", "content"], "width": 8}),
         ("a=dpr:static-vectors=a=b.npy", "a", "dpr", {"static_vectors": "a=b.npy"}),
+        ("dpr:static-vectors=a/b.npy", "dpr:static-vectors=a/b.npy", "dpr", {"static_vectors": "a/b.npy"}),
+        ("runs/mine", "runs/mine", RUN, {"folder": "runs/mine"}),
+        ("mine=./dpr", "mine", RUN, {"folder": "./dpr"}),
+        ("a=runs/dpr:epochs=3,b=c/seed-{seed}", "a", RUN, {"folder": "runs/dpr:epochs=3,b=c/seed-{seed}"}),
+        ("runs/width=3", "runs/width=3", RUN, {"folder": "runs/width=3"}),
     ],
 )
 def test_a_method_is_read(text, label, recipe, arguments):
     assert Method.parse(text) == Method(label, recipe, arguments)
+
+
+@pytest.mark.parametrize(("text", "random"), [("runs/a", False), ("runs/a-{seed}", True), ("dpr", True)])
+def test_what_does_not_depend_on_a_seed_runs_once(text, random):
+    assert Method.parse(text).random is random
+
+
+@pytest.mark.parametrize("text", ["runs/a", "mine=runs/a", "short=dpr:epochs=3", "dpr"])
+def test_a_method_is_written_as_it_is_read(text):
+    assert Method.parse(text).text == text
 
 
 def test_arguments_become_options_of_train():
@@ -43,7 +58,7 @@ def test_a_label_is_a_folder():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("dpt", "expected one of .*dpr, .*pecos, .*found dpt"),
+        ("dpt", "expected one of .*dpr, .*pecos, .*found dpt; .* folder of a finished run with a / in it, as ./mine"),
         ("dpr:epoch=3", r"^dpr:epoch=3: has no option epoch; did you mean epochs"),
         ("dpr:seed=3", "has no option seed; its options are epochs, batch"),
         ("dpr:out=x", "has no option out; its options are epochs, batch"),
