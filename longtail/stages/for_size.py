@@ -14,7 +14,7 @@ from longtail.stages.task import EncoderOptions
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
 _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
-_DEAR = {"budget", "encoder", "enrich"}
+_DEAR = {"budget", "enrich"}  # or another encoder than the usual one
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
@@ -30,10 +30,11 @@ class SizedOptions(EncoderOptions):
         Of many, a bag with a teacher takes three times the passes.
         """
         settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
-        if documents >= _MANY_TAUGHT and given.get("teacher") and given.get("encoder", cls.encoder) == cls.encoder:
+        usual = given.get("encoder", cls.encoder) == cls.encoder
+        if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
-            cheap = twice and documents < _VERY_MANY and _DEAR.isdisjoint(given)
+            cheap = twice and usual and documents < _VERY_MANY and _DEAR.isdisjoint(given)
             return {**settings, "refit": True} if cheap else settings
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
