@@ -183,7 +183,7 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
 
 
 def _must_be_finished(job: Job, hashes: Mapping[str, str]) -> None:
-    """Refuse a run that is not finished, is of other data, or is not the one that was judged; that one may be gone."""
+    """Refuse a run that is not finished, of other data, or not the one that is there; once judged it may be gone."""
     if job.done() and not job.run.exists():
         return
     settings = settings_of(job.run)
@@ -192,8 +192,8 @@ def _must_be_finished(job: Job, hashes: Mapping[str, str]) -> None:
     if settings["hashes"] != hashes:
         problem = f"the run was made with other data than {job.data}"
         raise BadInput(job.run, problem, remedy="compare runs of the same data")
-    if job.done() and settings_of(job.folder) != settings:
-        problem = f"another run was judged as {job.method.label}"
+    if (job.folder / "run.json").exists() and settings_of(job.folder) != settings:
+        problem = f"another run is there as {job.method.label}"
         raise BadInput(job.run, problem, remedy="give the row another label, or compare into another folder")
 
 

@@ -367,7 +367,7 @@ def test_what_was_judged_of_a_finished_run_stays_when_it_is_gone(compared, folde
     shutil.rmtree(run)
     assert compare(folder, methods, out, seeds=2)["rows"] == results["rows"]
     shutil.copytree(compared[0] / "runs" / "text" / "seed-1", run)
-    with pytest.raises(BadInput, match="another run was judged as mine; give the row another label"):
+    with pytest.raises(BadInput, match="another run is there as mine; give the row another label"):
         compare(folder, methods, out, seeds=2)
 
 
@@ -386,6 +386,16 @@ def test_what_is_no_finished_run_is_refused_before_anything_is_done(compared, fo
     with pytest.raises(BadInput, match=message):
         compare(folder, [TWO[0], Method.parse(str(run))], out, seeds=1)
     assert not out.exists()
+
+
+def test_a_run_that_was_stopped_is_not_written_over_by_a_finished_one(compared, folder, tmp_path):
+    began = tmp_path / "runs" / "mine" / "seed-0"
+    began.mkdir(parents=True)
+    shutil.copy(compared[0] / "runs" / TWO[1].folder / "seed-0" / "run.json", began)
+    before = (began / "run.json").read_text()
+    with pytest.raises(BadInput, match="another run is there as mine"):
+        compare(folder, [Method.parse(f"mine={compared[0]}/runs/text/seed-0")], tmp_path, seeds=1)
+    assert (began / "run.json").read_text() == before
 
 
 def test_a_finished_run_of_other_data_is_refused(compared, tmp_path):
