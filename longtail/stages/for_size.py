@@ -5,22 +5,23 @@ The rules are in docs/guides/choosing.md, and what they are worth is in docs/gui
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longtail.stages.held_out import FEWEST
+from longtail.options import AtMost
+from longtail.stages.held_out import FEWEST, FusionOptions
 from longtail.stages.task import EncoderOptions
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
-_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, but with what makes a run take long:
-_DEAR = {"budget", "enrich"}  # or another encoder than the usual one
+_VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the usual encoder and without links
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
+_MOST_OF_BUDGET = 3  # further runs: they gain on all sets, and more epochs on some (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
 @dataclass(frozen=True, kw_only=True)
-class SizedOptions(EncoderOptions):
+class SizedOptions(EncoderOptions, FusionOptions):
     """Training, with defaults by the number of training documents."""
 
     @classmethod
@@ -34,7 +35,7 @@ class SizedOptions(EncoderOptions):
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
-            cheap = twice and usual and documents < _VERY_MANY and _DEAR.isdisjoint(given)
+            cheap = twice and usual and documents < _VERY_MANY and "enrich" not in given
             return {**settings, "refit": True} if cheap else settings
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
@@ -43,3 +44,11 @@ class SizedOptions(EncoderOptions):
         if share * documents >= FEWEST:
             settings |= {"validation": share, "refit": twice}
         return settings
+
+    def for_budget(self) -> Sequence[Mapping[str, Any]]:
+        """As many epochs of one run as there would be, and then as many further runs as fit, three at most."""
+        if not self.refit or isinstance(self.epochs, AtMost):
+            return super().for_budget()
+        most = max(self.refits, _MOST_OF_BUDGET if self.encoder == type(self).encoder else 1)
+        one = [{"epochs": count, "refit": False} for count in range(1, self.epochs + 1)]
+        return [*one, *({"epochs": self.epochs, "refits": count} for count in range(1, most + 1))]

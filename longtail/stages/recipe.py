@@ -54,7 +54,7 @@ class RunOptions:
     budget: float | None = option(
         None,
         "the time that the run may take, such as 90s, 10m or 2h: it has as many epochs as fit into that, twice those "
-        "that it would have without at most; see docs/guides/time.md",
+        "that it would have without at most, or, a bag of unidec, as many runs; see docs/guides/time.md",
         within=POSITIVE,
         time=True,
     )
@@ -274,8 +274,8 @@ def _as_chosen(o: Given, run: Run) -> Given:
 
 
 def _said(settings: Mapping[str, Any]) -> str:
-    """Settings that are numbers of something."""
-    return ", ".join(f"{value} {name}" for name, value in settings.items() if name != _SHARDS)
+    """Settings as they are given by name, but for the shards."""
+    return ", ".join(f"{name}={value}" for name, value in settings.items() if name != _SHARDS)
 
 
 def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> Any:

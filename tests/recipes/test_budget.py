@@ -49,7 +49,7 @@ def epochs_of(data, recipe="dpr", run=None, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Plan, "table", lambda plan: plans.append(plan) or "")
         with pytest.raises(Planned):
-            recipes.RECIPES[recipe](data, out=run or Run(None, dry=True), **SMALL, **options)
+            recipes.RECIPES[recipe](data, out=run or Run(None, dry=True), **{**SMALL, **options})
     return {stage.stage: stage.epochs for stage in plans[-1].stages}
 
 
@@ -69,12 +69,44 @@ def test_the_most_epochs_that_fit_are_chosen(data, measured, epochs, budget, cho
     assert measured == ["step"]  # once, however many plans were made
 
 
-def test_a_budget_is_for_all_stages_and_for_a_second_run(data, measured):
+def test_a_budget_is_for_all_stages(data, measured):
     """5 steps of an epoch of the encoder, and 5 in each of two epochs of the classifiers."""
     held_out = {"validation": 0.0, "classifier_epochs": 2}
     assert epochs_of(data, "ngame", budget=26 * SLACK * STEP, **held_out) == {"encoder": 3, "classifiers": 2}
-    twice = epochs_of(data, "unidec", budget=41 * SLACK * STEP, refit=True, validation=0.05)
-    assert twice == {"joint": 4, "refit joint": 4}
+
+
+def runs_of(*epochs):
+    """Epochs of a run and of those on all documents, as a plan has them."""
+    return {f"{name}joint": count for name, count in zip(("", "refit ", "refit-2 ", "refit-3 "), epochs, strict=False)}
+
+
+@pytest.mark.parametrize(
+    ("options", "budget", "chosen"),
+    [
+        ({}, 21, [4]),  # an epoch of 304 or 320 documents is 5 steps
+        ({}, 59, [6]),  # in place of 5 epochs of two runs, which fit, too
+        ({}, 61, [6, 6]),
+        ({}, 91, [6, 6, 6]),
+        ({}, 1e6, [6, 6, 6, 6]),
+        ({"epochs": 2}, 21, [2, 2]),
+        ({"epochs": 2, "refits": 4}, 39, [2, 2, 2]),
+        ({"refit": False}, 59, [11]),
+        ({"refit": False}, 1e6, [12]),
+    ],
+)
+def test_a_budget_is_for_further_runs_once_one_has_its_epochs(data, measured, options, budget, chosen):
+    options = {"refit": True, "validation": 0.05, "epochs": 6} | options
+    assert epochs_of(data, "unidec", budget=budget * SLACK * STEP, **options) == runs_of(*chosen)
+
+
+def test_more_further_runs_than_a_budget_takes_by_itself_may_be_asked_for(data, measured):
+    options = {"refit": True, "validation": 0.05, "epochs": 1, "refits": 5, "budget": 1e6 * STEP}
+    assert len(epochs_of(data, "unidec", **options)) == 6
+
+
+def test_of_runs_that_do_not_rank_together_a_budget_takes_one_on_all_documents(data, measured, tiny_bert):
+    options = {"refit": True, "validation": 0.05, "encoder": str(tiny_bert), "width": 32, "max_length": 16, "epochs": 6}
+    assert epochs_of(data, "unidec", budget=1e6 * STEP, **options) == runs_of(6, 6)
 
 
 def test_time_that_has_passed_is_a_part_of_the_budget(data, measured):
@@ -103,7 +135,7 @@ def test_the_choice_is_said_and_kept_beside_what_was_asked(data, measured, tmp_p
     told = io.StringIO()
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl", Console(file=told, width=120)))
     model = recipes.dpr(data, out=run, budget=11 * SLACK * STEP, **SMALL)
-    assert "\nbudget of 13750s: 2 epochs, about 2.8 h\n" in told.getvalue()
+    assert "\nbudget of 13750s: epochs=2, about 2.8 h\n" in told.getvalue()
     settings = settings_of(tmp_path / "run")
     assert (settings["arguments"]["budget"], settings["arguments"]["epochs"]) == (11 * SLACK * STEP, 6)
     assert settings["chosen"] == {"epochs": 2}
@@ -115,17 +147,17 @@ def test_the_choice_is_said_and_kept_beside_what_was_asked(data, measured, tmp_p
 
 
 @pytest.mark.parametrize(
-    "steps", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(12, marks=pytest.mark.slow), 20]
+    "steps", [pytest.param(0, marks=pytest.mark.slow), 4, pytest.param(12, marks=pytest.mark.slow), 24]
 )
 def test_a_run_with_a_budget_that_was_stopped_measures_nothing_again(data, monkeypatch, tmp_path, steps):
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: STEP)
     monkeypatch.setattr("longtail.train.rates.timed", lambda action, device: 0.0)
-    options = {**SMALL, "budget": 31 * SLACK * STEP, "refit": True, "validation": 0.05, "refresh_from": 1}
+    options = {**SMALL, "budget": 32 * SLACK * STEP, "refit": True, "epochs": 2, "validation": 0.05, "refresh_from": 1}
     stopped_after(steps, lambda: recipes.unidec(data, out=Run(tmp_path / "run", interval=0.0), **options))
     monkeypatch.setattr("longtail.train.plan.seconds_a_step", lambda *_: 2 * STEP)
     again = recipes.unidec(data, out=tmp_path / "run", **options)
-    assert settings_of(tmp_path / "run")["chosen"] == {"epochs": 3}
-    unbroken = recipes.unidec(data, **{**options, "budget": None, "epochs": 3})
+    assert settings_of(tmp_path / "run")["chosen"] == {"epochs": 2, "refits": 2}
+    unbroken = recipes.unidec(data, **{**options, "budget": None, "refits": 2})
     for kind, vectors in unbroken.vectors.items():
         np.testing.assert_array_equal(again.vectors[kind], vectors)
     np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)

@@ -92,7 +92,7 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
         ("unidec", 99_999, {}, {"refit": True}),
         ("unidec", 10_000, {"encoder": "minilm"}, {}),
         ("unidec", 10_000, {"encoder": "bag"}, {"refit": True}),
-        ("unidec", 10_000, {"budget": 60}, {}),
+        ("unidec", 10_000, {"budget": 60}, {"refit": True}),
         ("unidec", 10_000, {"epochs": "auto"}, {}),
         ("unidec", 25_000, {"teacher": "run", "encoder": "bag"}, {"epochs": 18, "refit": True}),
         ("unidec", 25_000, {"teacher": "run"}, {"epochs": 18, "refit": True}),
