@@ -11,7 +11,7 @@ from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.model import Model, open_model
 from longtail.stages.refit import before_refit
-from longtail.train.progress import settings_of
+from longtail.train.progress import as_trained, settings_of
 
 _WEIGHED = ("prefer", "tail_price", "memory", "validation", "seed")
 
@@ -52,7 +52,7 @@ class Finished(NamedTuple):
 
 
 def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
-    """What the run of a folder was given.
+    """What the run of a folder was trained with.
 
     Raises:
         BadInput: it is of other data.
@@ -61,5 +61,4 @@ def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
     if settings["hashes"] != dataset.fingerprint():
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
         raise BadInput(folder / "run.json", problem, remedy="give a run of this data, and no changes since")
-    arguments: Mapping[str, Any] = settings["arguments"]
-    return arguments
+    return as_trained(settings)

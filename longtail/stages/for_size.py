@@ -16,7 +16,7 @@ from longtail.stages.task import EncoderOptions
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
 _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the usual encoder and without links
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
-_MOST_OF_BUDGET = 3  # further runs: they gain on all sets, and more epochs on some (docs/guides/time.md)
+_MOST_FURTHER = 3  # further runs of a budget: they gain on all sets, and more epochs on some (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 
 
@@ -49,6 +49,6 @@ class SizedOptions(EncoderOptions, FusionOptions):
         """As many epochs of one run as there would be, and then as many further runs as fit, three at most."""
         if not self.refit or isinstance(self.epochs, AtMost):
             return super().for_budget()
-        most = max(self.refits, _MOST_OF_BUDGET if self.encoder == type(self).encoder else 1)
+        most = max(self.refits, _MOST_FURTHER if self.encoder == type(self).encoder else 1)
         one = [{"epochs": count, "refit": False} for count in range(1, self.epochs + 1)]
         return [*one, *({"epochs": self.epochs, "refits": count} for count in range(1, most + 1))]

@@ -54,7 +54,8 @@ class RunOptions:
     budget: float | None = option(
         None,
         "the time that the run may take, such as 90s, 10m or 2h: it has as many epochs as fit into that, twice those "
-        "that it would have without at most, or, a bag of unidec, as many runs; see docs/guides/time.md",
+        "that it would have without at most; a bag of unidec has further runs before more epochs; see "
+        "docs/guides/time.md",
         within=POSITIVE,
         time=True,
     )

@@ -12,7 +12,7 @@ from longtail.model import Bundle, open_model
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named, row_of
 from longtail.stages.recipe import MADE, options_class
-from longtail.train.progress import settings_of
+from longtail.train.progress import as_trained, settings_of
 
 
 def encoder_of(run: Path, name: str) -> Encoder:
@@ -51,7 +51,7 @@ def must_not_have_seen(run: Path, dataset: Dataset, share: float, seed: int, *, 
     of_texts = settings["recipe"] in MADE and not options_class(MADE[settings["recipe"]]).reads_pairs
     if not share or settings["hashes"] != dataset.fingerprint() or of_texts:
         return
-    given, kept = settings["arguments"], open_model(run / "model", device=torch.device("cpu")).fusion is not None
+    given, kept = as_trained(settings), open_model(run / "model", device=torch.device("cpu")).fusion is not None
     if not kept or (given.get("refit") and not refitted):
         problem = "expected a run that has not seen the held-out documents, found one that has seen all"
     elif (given["validation"], given["seed"]) != (share, seed):

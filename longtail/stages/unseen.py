@@ -22,6 +22,7 @@ from longtail.stages.held_out import rows_held_out
 from longtail.stages.recipe import Recipe
 from longtail.topk import IntArray, TopK
 from longtail.train.log import LOG, Log
+from longtail.train.progress import as_trained
 from longtail.train.run import Run
 from longtail.transforms import run_read_by
 
@@ -72,7 +73,7 @@ def why_none_held_out(settings: Mapping[str, Any], model: Model, before: Model |
     """
     if settings["hashes"] != dataset.fingerprint():
         return "the run was trained on other data"
-    if settings["arguments"].get("refit") and before is None:
+    if as_trained(settings).get("refit") and before is None:
         return "the run was trained once more on all documents"
     if model.fusion is None or not settings["arguments"].get("validation"):
         return "the run held no documents out"
@@ -133,8 +134,7 @@ def of_folds(
     if (other := _learns_from(arguments)) is not None:
         problem = f"expected a run from scratch, found one that learned from {other}, which has seen all"
         raise BadInput("folds", problem, remedy="leave folds out")
-    chosen = settings.get("chosen", {})
-    given = {**arguments, **chosen, **({"budget": None} if chosen else {})}
+    given = {**as_trained(settings), **({"budget": None} if settings.get("chosen") else {})}
     fold = np.random.default_rng(arguments["seed"]).permutation(N) % folds
     for i in range(folds):
         rows, place = np.flatnonzero(fold == i), None if folder is None else folder / f"{i + 1}-of-{folds}"

@@ -56,6 +56,15 @@ def settings_of(run: Path) -> dict[str, Any]:
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
 
 
+def as_trained(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a run was trained with: what was asked for, and what was chosen in place of some of it.
+
+    Args:
+        settings: what its ``run.json`` says (`settings_of`).
+    """
+    return {**settings["arguments"], **settings.get("chosen", {})}
+
+
 class Progress:
     """What a run has done, so that a crash at any moment costs at most the time since a checkpoint.
 

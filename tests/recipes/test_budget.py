@@ -13,6 +13,9 @@ from stopping import stopped_after
 from longtail import recipes
 from longtail.compare.methods import Method
 from longtail.errors import BadInput
+from longtail.stages.finished import Finished, arguments_of
+from longtail.stages.start import must_not_have_seen
+from longtail.stages.unseen import why_none_held_out
 from longtail.testing.planted import planted
 from longtail.train.log import Log
 from longtail.train.plan import Plan, Planned
@@ -161,6 +164,18 @@ def test_a_run_with_a_budget_that_was_stopped_measures_nothing_again(data, monke
     for kind, vectors in unbroken.vectors.items():
         np.testing.assert_array_equal(again.vectors[kind], vectors)
     np.testing.assert_array_equal(again.fusion.weights, unbroken.fusion.weights)
+
+
+def test_a_run_whose_budget_left_further_runs_out_has_not_seen_what_it_held_out(data, measured, tmp_path):
+    """So another run may start from it, be joined to it, or rerank it, whatever ``refit`` was asked for."""
+    run, options = tmp_path / "run", {**SMALL, "refit": True, "epochs": 2, "validation": 0.1}
+    model = recipes.unidec(data, out=run, budget=11 * SLACK * STEP, **options)
+    settings = settings_of(run)
+    assert (settings["chosen"], settings["arguments"]["refit"]) == ({"epochs": 2, "refit": False}, True)
+    assert arguments_of(run, data)["refit"] is False
+    np.testing.assert_array_equal(Finished.of(run, data, "cpu").before.fusion.weights, model.fusion.weights)
+    must_not_have_seen(run, data, 0.1, 0)
+    assert why_none_held_out(settings, model, None, data) is None
 
 
 def test_a_comparison_reads_it():
