@@ -46,9 +46,9 @@ class SizedOptions(EncoderOptions, FusionOptions):
         return settings
 
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
-        """As many epochs of one run as there would be, and then as many further runs as fit, three at most."""
-        if not self.refit or isinstance(self.epochs, AtMost):
+        """As many epochs of one run as there would be, and then as many further runs as fit."""
+        if not self.for_refit() or isinstance(self.epochs, AtMost):
             return super().for_budget()
-        most = max(self.refits, _MOST_FURTHER if self.encoder == type(self).encoder else 1)
         one = [{"epochs": count, "refit": False} for count in range(1, self.epochs + 1)]
+        most = max(self.refits, _MOST_FURTHER)
         return [*one, *({"epochs": self.epochs, "refits": count} for count in range(1, most + 1))]

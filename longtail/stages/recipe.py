@@ -21,7 +21,7 @@ from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
-from longtail.stages.refit import forget_within, with_refits
+from longtail.stages.refit import NotTogether, forget_within, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -54,8 +54,7 @@ class RunOptions:
     budget: float | None = option(
         None,
         "the time that the run may take, such as 90s, 10m or 2h: it has as many epochs as fit into that, twice those "
-        "that it would have without at most; a bag of unidec has further runs before more epochs; see "
-        "docs/guides/time.md",
+        "that it would have without at most, or, of unidec with a refit, as many runs; see docs/guides/time.md",
         within=POSITIVE,
         time=True,
     )
@@ -248,7 +247,7 @@ def _plan(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given) -> Non
 def _choice(
     o: RunOptions, budget: float, since: float, seconds: Callable[[Mapping[str, Any]], float]
 ) -> Mapping[str, Any]:
-    """The last of the settings that a budget chooses from with which a run ends in time.
+    """The last of the settings that a budget chooses from with which a run is possible, and ends in time.
 
     Args:
         o: have these settings.
@@ -258,7 +257,10 @@ def _choice(
     """
 
     def in_all(settings: Mapping[str, Any]) -> float:
-        return _SLACK * seconds(settings) + time.monotonic() - since
+        try:
+            return _SLACK * seconds(settings) + time.monotonic() - since
+        except NotTogether:
+            return float("inf")
 
     choices = o.for_budget()
     fitting = bisect_right(choices, budget, key=in_all)

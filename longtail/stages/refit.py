@@ -60,6 +60,10 @@ class Learned(NamedTuple):
         return given
 
 
+class NotTogether(BadInput):
+    """Several runs on all documents were asked for, and models of their kind do not rank together."""
+
+
 def with_refits(
     model: Any,
     run: Run,
@@ -77,13 +81,13 @@ def with_refits(
         again: trains the page in a run within this one, with other settings.
 
     Raises:
-        BadInput: there are several, and models of its kind do not rank together.
+        NotTogether: there are several, and models of its kind do not rank together.
     """
     if not settings or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
         return model
     if len(settings) > 1 and not is_bag(model):
         problem = "only models whose one encoder is a bag of words rank together"
-        raise BadInput("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
+        raise NotTogether("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
     if run.plan is None:
         keep_before_refit(run, model)
         run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")

@@ -62,7 +62,7 @@ def as_trained(settings: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         settings: what its ``run.json`` says (`settings_of`).
     """
-    return {**settings["arguments"], **settings.get("chosen", {})}
+    return {**settings["arguments"], **settings.get(_CHOSEN, {})}
 
 
 class Progress:

@@ -80,7 +80,8 @@ def test_a_budget_is_for_all_stages(data, measured):
 
 def runs_of(*epochs):
     """Epochs of a run and of those on all documents, as a plan has them."""
-    return {f"{name}joint": count for name, count in zip(("", "refit ", "refit-2 ", "refit-3 "), epochs, strict=False)}
+    names = ["joint", "refit joint", *(f"refit-{i} joint" for i in range(2, len(epochs)))]
+    return dict(zip(names[: len(epochs)], epochs, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -93,8 +94,12 @@ def runs_of(*epochs):
         ({}, 1e6, [6, 6, 6, 6]),
         ({"epochs": 2}, 21, [2, 2]),
         ({"epochs": 2, "refits": 4}, 39, [2, 2, 2]),
+        ({"epochs": 1, "refits": 5}, 1e6, [1, 1, 1, 1, 1, 1]),  # more than a budget takes by itself
         ({"refit": False}, 59, [11]),
         ({"refit": False}, 1e6, [12]),
+        ({"validation": 0.0}, 1e6, [12]),  # nothing is held out that could be given back
+        ({"projection": 4}, 1e6, [6, 6]),  # two such runs do not rank together
+        ({"fields_apart": True, "fields": ("title", "content")}, 1e6, [6, 6]),
     ],
 )
 def test_a_budget_is_for_further_runs_once_one_has_its_epochs(data, measured, options, budget, chosen):
@@ -102,12 +107,7 @@ def test_a_budget_is_for_further_runs_once_one_has_its_epochs(data, measured, op
     assert epochs_of(data, "unidec", budget=budget * SLACK * STEP, **options) == runs_of(*chosen)
 
 
-def test_more_further_runs_than_a_budget_takes_by_itself_may_be_asked_for(data, measured):
-    options = {"refit": True, "validation": 0.05, "epochs": 1, "refits": 5, "budget": 1e6 * STEP}
-    assert len(epochs_of(data, "unidec", **options)) == 6
-
-
-def test_of_runs_that_do_not_rank_together_a_budget_takes_one_on_all_documents(data, measured, tiny_bert):
+def test_of_a_transformer_a_budget_takes_one_run_on_all_documents(data, measured, tiny_bert):
     options = {"refit": True, "validation": 0.05, "encoder": str(tiny_bert), "width": 32, "max_length": 16, "epochs": 6}
     assert epochs_of(data, "unidec", budget=1e6 * STEP, **options) == runs_of(6, 6)
 
