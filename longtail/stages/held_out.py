@@ -117,6 +117,15 @@ def rows_held_out(dataset: Dataset, share: float, seed: int) -> IntArray:
     return rows_at_random(len(dataset.train), min(5000, round(share * len(dataset.train))), seed)
 
 
+def held_out_by(dataset: Dataset, share: float, seed: int, *, other: tuple[float, int]) -> bool:
+    """Whether a run of another share and seed holds all those documents out that this share and seed do.
+
+    A larger share of the same seed does so above 10,000 documents, if the smaller is above 2 %: one draw goes on where
+    the other ends. Of fewer documents, each share has a draw of its own.
+    """
+    return bool(np.isin(rows_held_out(dataset, share, seed), rows_held_out(dataset, *other)).all())
+
+
 def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
     """How well a model ranks, in percent: the mean of P@1, P@3 and P@5 and of its score kinds.
 

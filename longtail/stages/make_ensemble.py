@@ -10,7 +10,7 @@ from longtail.errors import BadInput
 from longtail.locks import alone
 from longtail.model import Ensemble, Model
 from longtail.stages.finished import Finished
-from longtail.stages.held_out import FusionOptions, fuse, hold_out
+from longtail.stages.held_out import FusionOptions, fuse, held_out_by, hold_out
 from longtail.stages.recipe import finish
 from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
@@ -34,7 +34,8 @@ def ensemble(
     Args:
         dataset: that both were trained on; the test split is not read.
         first: a run folder.
-        second: another, of the same ``validation`` and ``seed``, so that it held out the same documents.
+        second: another, that held out the same documents, or more, or some of these: of the same ``validation`` and
+            ``seed``, or above 10,000 documents of another ``validation`` above 0.02 (`held_out_by`).
         out: the run folder of the ensemble; nothing is written if left out.
         device: cpu, cuda, or auto for a GPU where there is one.
 
@@ -45,12 +46,12 @@ def ensemble(
     asked = {"first": str(Path(first).resolve()), "second": str(Path(second).resolve())}
     members = [Finished.of(Path(folder), dataset, device) for folder in asked.values()]
     held = [(member.weighed["validation"], member.weighed["seed"]) for member in members]
-    if held[0] != held[1]:
+    (share, seed), more = sorted(held)
+    if not held_out_by(dataset, share, seed, other=more):
         expected, found = (f"validation {share:g} and seed {seed}" for share, seed in held)
         problem = f"expected {expected}, those of {first}, found {found}"
         remedy = "train one of them again, with those of the other, by a recipe that has the option validation"
         raise BadInput(Path(second) / "run.json", problem, remedy=remedy)
-    share, seed = held[0]
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
         run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)

@@ -11,6 +11,7 @@ from longtail.errors import BadInput
 from longtail.model import Bundle, open_model
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.named import encoder_named, row_of
+from longtail.stages.held_out import held_out_by
 from longtail.stages.recipe import MADE, options_class
 from longtail.train.progress import as_trained, settings_of
 
@@ -45,7 +46,7 @@ def must_not_have_seen(run: Path, dataset: Dataset, share: float, seed: int, *, 
         refitted: whether it is asked as it was before it was trained once more, on all documents.
 
     Raises:
-        BadInput: the run is of this data, and has not held the same documents out.
+        BadInput: the run is of this data, and has not held all these documents out.
     """
     settings = settings_of(run)
     of_texts = settings["recipe"] in MADE and not options_class(MADE[settings["recipe"]]).reads_pairs
@@ -54,7 +55,7 @@ def must_not_have_seen(run: Path, dataset: Dataset, share: float, seed: int, *, 
     given, kept = as_trained(settings), open_model(run / "model", device=torch.device("cpu")).fusion is not None
     if not kept or (given.get("refit") and not refitted):
         problem = "expected a run that has not seen the held-out documents, found one that has seen all"
-    elif (given["validation"], given["seed"]) != (share, seed):
+    elif not held_out_by(dataset, share, seed, other=(given["validation"], given["seed"])):
         found = f"validation {given['validation']:g} and seed {given['seed']}"
         problem = (
             f"expected a run that held out the same documents (validation {share:g} and seed {seed}), found {found}"

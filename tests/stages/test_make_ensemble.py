@@ -10,7 +10,9 @@ from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.metrics.ranking import metrics_of
+from longtail.stages.held_out import held_out_by, rows_held_out
 from longtail.stages.make_ensemble import ensemble
+from longtail.train.progress import settings_of
 
 KINDS = 12  # of labels that a title tells, and of those that a content tells
 OPTIONS = {"epochs": 12, "batch": 32, "width": 32, "warmup": 10, "validation": 0.2, "refit": False, "device": "cpu"}
@@ -83,6 +85,27 @@ def test_runs_that_held_out_other_documents_are_refused(data, runs, tmp_path, op
     with pytest.raises(LongtailError, match=problem):
         ensemble(data, runs / "title", tmp_path / "other", out=tmp_path / "both", device="cpu")
     assert not (tmp_path / "both").exists()
+
+
+def test_documents_that_both_held_out_weigh_runs_that_held_out_different_shares(tmp_path):
+    """Above 10,000 documents a larger share has those of a smaller one, whichever run comes first."""
+    columns = {"title": Strings.of([f"title{i}" for i in range(KINDS)] + [f"content{i}" for i in range(KINDS)])}
+    labels = Texts(Strings.of(map(str, range(2 * KINDS))), columns)
+    many = Dataset("many", two_columns(10_100, 0), labels, two_columns(50, 1))
+    few = OPTIONS | {"epochs": 1, "width": 8, "batch": 512, "memory": False}
+    for share in (0.04, 0.1):
+        recipes.unidec(many, out=tmp_path / f"{share}", **few | {"validation": share})
+    small, large = (rows_held_out(many, share, 0) for share in (0.04, 0.1))
+    assert np.isin(small, large).all()
+    assert held_out_by(many, 0.04, 0, other=(0.1, 0))
+    assert not held_out_by(many, 0.1, 0, other=(0.04, 0))
+    for first, second in ((0.04, 0.1), (0.1, 0.04)):
+        out = tmp_path / f"{first}-{second}"
+        ensemble(many, tmp_path / f"{first}", tmp_path / f"{second}", out=out, device="cpu")
+        assert settings_of(out)["arguments"]["validation"] == 0.04
+    recipes.unidec(many, start=str(tmp_path / "0.1"), **few | {"validation": 0.04})
+    with pytest.raises(LongtailError, match=r"expected a run that held out the same documents .validation 0.1 and"):
+        recipes.unidec(many, start=str(tmp_path / "0.04"), **few | {"validation": 0.1})
 
 
 def test_a_run_that_holds_nothing_out_is_refused(data, tmp_path):
