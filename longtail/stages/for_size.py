@@ -18,6 +18,8 @@ _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
 _MOST_FURTHER = 3  # further runs of a budget: they gain on all sets, and more epochs on some (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
+_KNOWN, _GIVEN_BACK = 2000, 0.1  # the same where there are more, and a second run has them back: they know a threshold
+_READ = ("start", "teacher", "augment")  # options that may name another run, which may have held out the usual share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,7 @@ class SizedOptions(EncoderOptions, FusionOptions):
 
     @classmethod
     def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A second run, if not on very many documents; of few, twice the passes, and more of them held out.
+        """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
 
         Of many, a bag with a teacher takes three times the passes.
         """
@@ -35,8 +37,13 @@ class SizedOptions(EncoderOptions, FusionOptions):
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
-            cheap = twice and usual and documents < _VERY_MANY and "enrich" not in given
-            return {**settings, "refit": True} if cheap else settings
+            if not (twice and usual and documents < _VERY_MANY and "enrich" not in given):
+                return settings
+            alone = all(given.get(name) in (None, "none") for name in _READ)
+            share = min(_GIVEN_BACK, round(_KNOWN / documents, 3))
+            if share > cls.validation and given.get("refit", True) and not given.get("budget") and alone:
+                settings |= {"validation": share}
+            return {**settings, "refit": True}
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
         if "batch" in settings:

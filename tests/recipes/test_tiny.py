@@ -82,7 +82,7 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
     rows = Dataset.from_texts([f"word{i % 50} other{i % 7}" for i in range(10_000)], [[0]] * 10_000, ["a label"])
     recipes.unidec(rows, out=tmp_path / "run", device="cpu", epochs=0, width=2, memory=False)
     arguments = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]
-    assert (arguments["batch"], arguments["validation"], arguments["refit"]) == (512, 0.05, True)
+    assert (arguments["batch"], arguments["validation"], arguments["refit"]) == (512, 0.1, True)
 
 
 @pytest.mark.parametrize(
@@ -91,14 +91,20 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
         ("unidec", 100_000, {}, {}),
         ("unidec", 99_999, {}, {"refit": True}),
         ("unidec", 10_000, {"encoder": "minilm"}, {}),
-        ("unidec", 10_000, {"encoder": "bag"}, {"refit": True}),
+        ("unidec", 10_000, {"encoder": "bag"}, {"validation": 0.1, "refit": True}),
+        ("unidec", 30_000, {}, {"validation": 0.067, "refit": True}),
+        ("unidec", 40_000, {}, {"refit": True}),
+        ("unidec", 10_000, {"start": "run"}, {"refit": True}),
+        ("unidec", 10_000, {"augment": "lever:run=run"}, {"refit": True}),
+        ("unidec", 10_000, {"augment": "none", "refit": True}, {"validation": 0.1, "refit": True}),
+        ("unidec", 10_000, {"refit": False}, {"refit": True}),
         ("unidec", 10_000, {"budget": 60}, {"refit": True}),
         ("unidec", 10_000, {"epochs": "auto"}, {}),
         ("unidec", 25_000, {"teacher": "run", "encoder": "bag"}, {"epochs": 18, "refit": True}),
         ("unidec", 25_000, {"teacher": "run"}, {"epochs": 18, "refit": True}),
         ("unidec", 25_000, {"teacher": "run", "encoder": "minilm"}, {}),
         ("unidec", 24_999, {"teacher": "run", "encoder": "bag"}, {"refit": True}),
-        ("unidec", 25_000, {"teacher": None, "encoder": "bag"}, {"refit": True}),
+        ("unidec", 25_000, {"teacher": None, "encoder": "bag"}, {"validation": 0.08, "refit": True}),
         ("unidec", 8_000, {}, {"epochs": 12, "validation": 0.062, "refit": True}),
         ("unidec", 8_000, {"epochs": "auto"}, {"epochs": 12, "validation": 0.062, "refit": False}),
         ("unidec", 1_000, {}, {"batch": 250, "epochs": 12, "validation": 0.2, "refit": True}),
