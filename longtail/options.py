@@ -272,6 +272,11 @@ def as_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def text_of(value: Any) -> str:
+    """A value of an option as it is typed."""
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def seconds_of(name: str, text: str) -> float:
     """The seconds of ``90s``, ``10m``, ``1.5h`` or a plain number.
 

@@ -181,6 +181,7 @@ def made(source: Source, material: Material) -> Dataset:
         licence=source.licence,
         description=source.description,
         one_way=has_filter,
+        fields=("title",),
     )
 
 

@@ -22,9 +22,9 @@ from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
 from longtail.data.filters import proposed_filter
 from longtail.data.holdout import with_test_split
-from longtail.data.io.folder import FIELDS, Folder
+from longtail.data.io.folder import Folder
 from longtail.data.io.imports import Columns, Match, import_tables
-from longtail.data.io.manifest import is_encoding, part
+from longtail.data.io.manifest import FIELDS, is_encoding, part
 from longtail.data.io.writing import write_pairs
 from longtail.data.one_label import describe_label
 from longtail.errors import BadInput

@@ -15,7 +15,7 @@ from rich.table import Table
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import RunFolder
 from longtail.errors import BadInput
-from longtail.report.commands import text_of
+from longtail.options import text_of
 from longtail.report.run_summary import EVALUATION, HEADLINE, RunSummary, runs_below
 from longtail.units import duration, elapsed, printable, size, spark
 

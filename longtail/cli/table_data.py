@@ -14,8 +14,8 @@ from rich.console import Console
 from longtail.cli.data import busy, names_in, warn_of_case
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import with_test_split
-from longtail.data.io.folder import FIELDS
 from longtail.data.io.imports import Columns, import_tables
+from longtail.data.io.manifest import FIELDS
 from longtail.errors import BadInput
 from longtail.model import Model
 from longtail.train.progress import DATA

@@ -19,6 +19,7 @@ from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
+from longtail.data.shape import fields_read
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.files import read_json, replacing, write_json
@@ -129,7 +130,9 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         LongtailError: it failed.
     """
     test = must_have_test(dataset)
-    peer = PEERS[job.method.recipe](**job.arguments, **({"seed": job.seed} if job.method.random else {}))
+    kind, given = PEERS[job.method.recipe], job.arguments | ({"seed": job.seed} if job.method.random else {})
+    usual = {"fields": fields_read(dataset)} if "fields" in inspect.signature(kind).parameters else {}
+    peer = kind(**usual | given)
     for part in ("given", "model"):
         shutil.rmtree(job.folder / part, ignore_errors=True)
     before, after = prepare(job.folder / "given", peer, dataset)

@@ -11,9 +11,8 @@ from typing import Any, get_type_hints
 
 from longtail.compare.peers import PEERS
 from longtail.errors import BadInput
-from longtail.options import Option, argument, as_json, options_of, unknown
+from longtail.options import Option, argument, as_json, options_of, text_of, unknown
 from longtail.recipes import RECIPES
-from longtail.report.commands import text_of
 from longtail.stages.recipe import options_class
 
 RUN = "run"  # in the place of a recipe: a run that is finished

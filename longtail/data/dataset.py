@@ -12,10 +12,10 @@ import numpy as np
 
 from longtail.data.filters import identity_pairs, reciprocal_pairs, union, without
 from longtail.data.graph import Graph
-from longtail.data.io.folder import FIELDS, Folder, Side
+from longtail.data.io.folder import Folder, Side
 from longtail.data.io.graphs import write_graph
 from longtail.data.io.huggingface import Wanted, read_splits
-from longtail.data.io.manifest import NAME
+from longtail.data.io.manifest import FIELDS, NAME
 from longtail.data.io.writing import write_pairs, write_records, write_sparse
 from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
 from longtail.data.split import Split
@@ -60,6 +60,7 @@ class Dataset:
         licence: of the data, as ``dataset.json`` says.
         description: one sentence.
         one_way: whether no test pair is the way back of a training pair (``docs/guides/filters.md``).
+        fields: those of a text that are read where no others are asked for; () leaves it to `longtail.data.shape`.
         folder: it was read from; None where it was made in memory.
     """
 
@@ -72,6 +73,7 @@ class Dataset:
     licence: str = ""
     description: str = ""
     one_way: bool = False
+    fields: tuple[str, ...] = ()
     folder: Path | None = None
 
     @classmethod
@@ -205,6 +207,7 @@ class Dataset:
                 "description": self.description,
                 "licence": self.licence,
                 "one_way": self.one_way,
+                "fields": self.fields,
                 "propensity": self.propensity and {"A": self.propensity.A, "B": self.propensity.B},
             }
             graphs = {name: write_graph(path, name, graph) for name, graph in self.graphs.items()}
@@ -290,6 +293,7 @@ def assembled(source: Folder, train: Split, labels: Texts, test: Split | None, g
         propensity=None if manifest.A is None or manifest.B is None else Propensity(manifest.A, manifest.B),
         licence=manifest.licence,
         one_way=manifest.one_way,
+        fields=manifest.fields,
         description=manifest.description,
         folder=source.path,
     )

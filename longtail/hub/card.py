@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.metrics.ranking import columns
-from longtail.report.commands import text_of
+from longtail.options import text_of
 from longtail.report.run_summary import RunSummary
 from longtail.units import duration, printable
 

@@ -12,7 +12,8 @@ import numpy as np
 from longtail.calls import read_call
 from longtail.data.dataset import Dataset
 from longtail.data.describe import words
-from longtail.data.io.folder import FIELDS, Folder
+from longtail.data.io.folder import Folder
+from longtail.data.io.manifest import FIELDS
 from longtail.data.sparse import row_of_entry
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longtail.data.shape import Shape
 from longtail.errors import BadInput
 from longtail.on_paper.reckoning import Timed, memory_of, run_of, steps_of
 from longtail.on_paper.rows import ROWS, read_by
@@ -153,7 +154,7 @@ def on_paper(
     if others := [name for name in given if name not in read_by(recipe)]:
         remedy = f"leave it out; it depends on {', '.join(sorted(read_by(recipe)))}"
         raise BadInput(others[0], f"a plan of {recipe} on paper does not depend on it", remedy=remedy)
-    o = parsed(kind, recipe, {**kind.for_size(int(documents), given), **given})
+    o = parsed(kind, recipe, {**kind.for_shape(Shape(int(documents)), given), **given})
     row = row.with_epochs(o)
     held_out = min(5000.0, getattr(o, "validation", 0.0) * documents)
     s = Scale(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.options import as_json
+from longtail.options import as_json, text_of
 from longtail.recipes import RECIPES
 from longtail.recipes.rerank import RUNS
 from longtail.stages.rerank import rerank
@@ -69,11 +69,6 @@ def defaults_of(method: Callable[..., Any] | None) -> dict[str, Any]:
     """The defaults of a recipe or a peer, as ``run.json`` holds them; none of what is neither."""
     given = {} if method is None else inspect.signature(method).parameters
     return {name: as_json(one.default) for name, one in given.items() if one.default is not inspect.Parameter.empty}
-
-
-def text_of(value: Any) -> str:
-    """A value as it is typed."""
-    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def typed(command: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.io.folder import FIELDS
+from longtail.data.io.manifest import FIELDS
 from longtail.data.io.pair_tables import Cells, positions, read_cells
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from longtail.data.shape import Shape
 from longtail.options import AtMost
 from longtail.stages.held_out import FEWEST, FusionOptions
 from longtail.stages.task import EncoderOptions
@@ -27,12 +28,13 @@ class SizedOptions(EncoderOptions, FusionOptions):
     """Training, with defaults by the number of training documents."""
 
     @classmethod
-    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
 
         Of many, a bag with a teacher takes three times the passes.
         """
-        settings, twice = super().for_size(documents, given), given.get("epochs") != "auto"
+        documents = shape.documents
+        settings, twice = super().for_shape(shape, given), given.get("epochs") != "auto"
         usual = given.get("encoder", cls.encoder) == cls.encoder
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}

@@ -10,6 +10,7 @@ import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.holdout import cut_as_test, rows_at_random
+from longtail.data.shape import Shape
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -84,10 +85,10 @@ class FusionOptions(PreferenceOptions):
     )
 
     @classmethod
-    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Hold nothing out where it would be too little to learn a fusion from."""
-        settings = super().for_size(documents, given)
-        return settings if cls.validation * documents >= FEWEST else {**settings, "validation": 0.0}
+        settings = super().for_shape(shape, given)
+        return settings if cls.validation * shape.documents >= FEWEST else {**settings, "validation": 0.0}
 
     def check(self, dataset: Dataset) -> None:
         """Refuse several refits where there is none."""

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
 from longtail.data.dataset import Dataset
+from longtail.data.shape import Shape
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.model import Model, open_model
 from longtail.model.remembering import keep_titles
-from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, time_of
+from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, text_of, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.preset import Preset
 from longtail.stages.refit import NotTogether, forget_within, with_refits
@@ -75,8 +76,8 @@ class RunOptions:
     )
 
     @classmethod
-    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
-        """The defaults that differ for a data set of so many training documents, beside what is given."""
+    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
+        """The defaults that differ for a data set of this shape, beside what is given."""
         return {}
 
     def check(self, dataset: Dataset) -> None:
@@ -119,14 +120,13 @@ def recipe(
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             preset = _preset(page.__name__, paper, dataset, given) if given.get("preset") == "paper" else {}
-            usual: Mapping[str, Any] = kind.for_size(len(dataset.train), given)
+            usual: Mapping[str, Any] = kind.for_shape(Shape.of(dataset), given)
             chosen = {name: value for name, value in (preset or usual).items() if name not in given}
             o: Given = parsed(options, page.__name__, {**chosen, **given})
             size = f"{len(dataset.train):,} training documents"
             why = size if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
             page_of = "explanation/reproducing" if preset else "guides/choosing"
-            settings = ", ".join(f"{name}={value}" for name, value in chosen.items())
-            said = [f"{why}: {settings} (docs/{page_of}.md)"] if chosen else []
+            said = [f"{why}: {_said(chosen)} (docs/{page_of}.md)"] if chosen else []
             said += o.advice(dataset) + (paper.longer(o, dataset) if paper else [])
             return _trained(page, run, dataset, o, said)
 
@@ -278,7 +278,7 @@ def _as_chosen(o: Given, run: Run) -> Given:
 
 def _said(settings: Mapping[str, Any]) -> str:
     """Settings as they are given by name, but for the shards."""
-    return ", ".join(f"{name}={value}" for name, value in settings.items() if name != _SHARDS)
+    return ", ".join(f"{name}={text_of(value)}" for name, value in settings.items() if name != _SHARDS)
 
 
 def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> Any:

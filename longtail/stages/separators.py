@@ -19,8 +19,8 @@ from longtail.model.calibration import DEPTH, learn_calibration
 from longtail.model.linear import Linear, features
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.search.label_trees import ROOT, LabelTree, LabelTrees
+from longtail.stages.fields import ReadingOptions
 from longtail.stages.held_out import hold_out
-from longtail.stages.recipe import RunOptions
 from longtail.text.bag import BagTokenizer
 from longtail.text.tokens import token_table
 from longtail.topk import IntArray
@@ -30,10 +30,9 @@ from longtail.train.squared_hinge import Separators
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeparatorOptions(RunOptions):
+class SeparatorOptions(ReadingOptions):
     """Separators."""
 
-    fields: Sequence[str] = option(("title",), "the fields of a text whose words are read")
     cost: float = option(1.0, "C, what an error costs beside the length of a separator", within=POSITIVE)
     least_weight: float = option(0.01, "weights that are smaller are left out", within=NATURAL)
     validation: float = option(

@@ -20,6 +20,7 @@ from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Sampler
 from longtail.data.dataset import Dataset
+from longtail.data.shape import Shape
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.losses import LOSSES
@@ -108,10 +109,10 @@ class EncoderOptions(TextOptions, PaceOptions):
     loss: str = option("triplet", "of the encoder", choices=LOSSES, calls=True)
 
     @classmethod
-    def for_size(cls, documents: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Smaller batches of few documents, for eight steps an epoch."""
-        batch = max(_SMALLEST, documents // _STEPS)
-        return super().for_size(documents, given) | ({"batch": batch} if batch < cls.batch else {})
+        batch = max(_SMALLEST, shape.documents // _STEPS)
+        return super().for_shape(shape, given) | ({"batch": batch} if batch < cls.batch else {})
 
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
         """As many epochs as there would be without, twice as many at most; those of ``auto`` at most."""

@@ -142,6 +142,22 @@ def test_a_peer_that_fails_can_be_asked_for_with_other_arguments(tmp_path, datas
     must_agree(replace(job, method=Method.parse("near=neighbours:neighbours=6")), dataset.fingerprint())
 
 
+def test_peers_read_the_fields_that_recipes_read(tmp_path):
+    data = tiny()
+    texts = [
+        {"title": title, "content": f"{title} and six more words of a content {i}"}
+        for i, title in enumerate(data.train.documents.fields["title"])
+    ]
+    long = Dataset.from_texts(texts, [[0], [1], [2], [2]], ["get file", "door of a house", "roof"])
+    long = replace(long, test=replace(long.train))
+    long.write(tmp_path / "data")
+    methods = [Method.parse(text) for text in ("neighbours", "titles=neighbours:fields=title")]
+    compare(tmp_path / "data", methods, tmp_path / "out")
+    for name, fields in (("neighbours", ["title", "content"]), ("titles", ["title"])):
+        settings = json.loads((tmp_path / "out" / "runs" / name / "seed-0" / "run.json").read_text())
+        assert settings["arguments"]["fields"] == fields
+
+
 def test_every_peer_says_what_it_reads():
     for name, peer in PEERS.items():
         assert {"features", "words", "texts"} >= set(peer().reads) > set(), name

@@ -106,6 +106,7 @@ def test_a_set_is_written_as_the_library_reads_it(tmp_path: Path, monkeypatch, c
     assert rows(data.test, list(data.labels.uids)) == {"d2": ["l1"]}
     assert list(data.labels.fields["content"]) == ["", "not even"]
     assert (data.name, data.description, data.licence, data.one_way) == ("tiny", "A tiny set.", "CC0", False)
+    assert data.fields == ("title",)
 
 
 def test_an_error_is_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch) -> None:

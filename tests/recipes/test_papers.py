@@ -16,7 +16,7 @@ from tiny_bert import write_fresh_bert
 from longtail.compare.methods import Method, distinct
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
-from longtail.options import options_of
+from longtail.options import options_of, text_of
 from longtail.recipes import RECIPES
 from longtail.recipes.papers import PAPERS
 from longtail.stages.preset import TEXTS
@@ -121,7 +121,7 @@ def test_a_run_says_what_its_paper_sets_before_the_plan(named: str, whose: str) 
     assert line.startswith(f"the paper's settings for {whose}: ")
     assert "batch=" not in line, "which is given by name"
     for option, setting in PAPERS["dpr"].named(named).items():
-        assert (f"{option}={setting.value}" in line) == (option not in small("dpr"))
+        assert (f"{option}={text_of(setting.value)}" in line) == (option not in small("dpr"))
 
 
 def test_a_transformer_with_far_fewer_epochs_than_its_paper_is_told_so(tiny_bert) -> None:

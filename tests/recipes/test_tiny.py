@@ -11,10 +11,12 @@ from rich.console import Console
 from stopping import stopped_in_the_middle
 
 from longtail import Dataset, recipes
+from longtail.data.shape import Shape
 from longtail.stages.recipe import options_class
 from longtail.train.log import LOG, Log
 from longtail.train.run import Run
 
+BOTH = ("title", "content")
 PRODUCTS = {
     "red running shoes": ["sport", "clothing"],
     "two-person tent": ["outdoor"],
@@ -117,7 +119,7 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
     ],
 )
 def test_defaults_of_few_documents(recipe, documents, given, usual):
-    assert options_class(recipes.RECIPES[recipe]).for_size(documents, given) == usual
+    assert options_class(recipes.RECIPES[recipe]).for_shape(Shape(documents), given) == usual
 
 
 def test_a_run_that_is_resumed_keeps_the_defaults_that_it_began_with(tmp_path):
@@ -152,6 +154,38 @@ def test_contents_that_are_not_read_are_said(contents, fields, said, tmp_path):
     recipes.dpr(rows, out=Run(tmp_path, Log(tmp_path / LOG, console)), epochs=0, width=4, fields=fields, device="cpu")
     line = "3 documents have a content, which is not read; fields=title,content reads it (docs/guides/long-text.md)"
     assert (line in console.file.getvalue()) == said
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "usual"),
+    [
+        ("dpr", {}, {"fields": BOTH}),
+        ("dpr", {"encoder": "bag"}, {"fields": BOTH}),
+        ("dpr", {"encoder": "minilm"}, {}),
+        ("dpr", {"start": "run"}, {}),
+        ("dismec", {}, {"fields": BOTH}),
+        ("inceptionxml", {}, {}),
+    ],
+    ids=str,
+)
+def test_bags_read_short_contents(recipe, given, usual):
+    """Not what another run has trained on titles, nor encoders that read so many words and no more."""
+    found = options_class(recipes.RECIPES[recipe]).for_shape(Shape(100_000, BOTH), given)
+    assert {name: value for name, value in found.items() if name == "fields"} == usual
+    assert "fields" not in options_class(recipes.RECIPES[recipe]).for_shape(Shape(100_000), given)
+
+
+def test_a_run_on_short_contents_reads_them_and_says_so(tmp_path):
+    content = "one two three four five six seven eight"
+    texts = [{"title": f"title {i}", "content": f"{content} {i % 2}"} for i in range(4)]
+    rows = Dataset.from_texts(texts, [[i % 2] for i in range(4)], ["a label", "another"])
+    for name, given in (("usual", {}), ("titles", {"fields": ("title",)})):
+        console = Console(file=StringIO(), width=200)
+        run = Run(tmp_path / name, Log(tmp_path / name / LOG, console))
+        model = recipes.dpr(rows, out=run, batch=4, epochs=1, width=4, device="cpu", **given)
+        assert model.fields == given.get("fields", BOTH)
+        said = "4 training documents: fields=title,content (docs/guides/choosing.md)" in console.file.getvalue()
+        assert said == (not given)
 
 
 def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_path):

@@ -11,7 +11,7 @@ from typing import Literal
 from longtail.data.graph import Graph
 from longtail.data.io.formats import CUT_AGAIN, Report, json_lines, read_pairs, read_points, read_sparse, stop
 from longtail.data.io.graphs import read_graph
-from longtail.data.io.manifest import Manifest, part, read_manifest
+from longtail.data.io.manifest import FIELDS, Manifest, part, read_manifest
 from longtail.data.io.records import read_lines, read_records
 from longtail.data.sparse import CSR
 from longtail.data.texts import Strings, Texts
@@ -19,7 +19,6 @@ from longtail.errors import BadInput
 
 Side = Literal["train", "test"]
 SIDES: tuple[Side, ...] = ("train", "test")
-FIELDS = ("title", "content")
 OWN = ("uid", *FIELDS, "target_ind", "target_rel")  # keys of a record that are no further columns
 _SHORT = {"train": "trn", "test": "tst"}
 

@@ -13,8 +13,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.io.folder import FIELDS, OWN
+from longtail.data.io.folder import OWN
 from longtail.data.io.formats import Rows, excerpt
+from longtail.data.io.manifest import FIELDS
 from longtail.data.io.records import plain, read_lines, report_texts
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split

@@ -16,6 +16,7 @@ from longtail.data.texts import MEND_TEXT, STORABLE, storable
 from longtail.errors import BadInput
 
 NAME = "dataset.json"
+FIELDS = ("title", "content")
 _FILES = ("nodes", "train", "label")  # of a graph
 
 
@@ -31,6 +32,7 @@ class Manifest:
         B: the other one; both are given or neither.
         encoding: of every text file of the folder.
         one_way: whether no test pair is the way back of a training pair.
+        fields: those of a text that are read where no others are asked for; () where it does not say.
         graphs: the files of each graph by its name.
     """
 
@@ -41,6 +43,7 @@ class Manifest:
     B: float | None = None
     encoding: str = "utf-8"
     one_way: bool = False
+    fields: tuple[str, ...] = ()
     graphs: Mapping[str, GraphFiles] = field(default_factory=dict)
 
 
@@ -80,6 +83,7 @@ def read_manifest(folder: Path, report: Report = stop) -> Manifest:
         B=B,
         encoding=_encoding(path, _text(path, content, "encoding", "utf-8", report), report),
         one_way=_flag(path, content, "one_way", report),
+        fields=_fields(path, content.get("fields", []), report),
         graphs=_graphs(path, content["graphs"], report) if "graphs" in content else _found_graphs(folder, report),
     )
 
@@ -120,6 +124,14 @@ def _flag(path: Path, content: dict[str, Any], key: str, report: Report) -> bool
         report(BadInput(path, f'expected true or false as "{key}", found {excerpt(value)}', remedy="write one of them"))
         return False
     return value
+
+
+def _fields(path: Path, value: object, report: Report) -> tuple[str, ...]:
+    if isinstance(value, list) and all(name in FIELDS for name in value):
+        return tuple(value)
+    problem = f'expected a list of {" and ".join(FIELDS)} as "fields", found {excerpt(value)}'
+    report(BadInput(path, problem, remedy='write it as ["title", "content"]'))
+    return ()
 
 
 def _propensity(path: Path, value: object, report: Report) -> tuple[float | None, float | None]:

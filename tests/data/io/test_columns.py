@@ -10,8 +10,9 @@ import pytest
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import with_test_split
 from longtail.data.io import records
-from longtail.data.io.folder import FIELDS, Folder
+from longtail.data.io.folder import Folder
 from longtail.data.io.imports import import_tables
+from longtail.data.io.manifest import FIELDS
 from longtail.errors import BadInput
 
 TABLE = "title,labels,market,clicks,note\na,x,de,12,\nb,x;y,,3,\nc,y,en,0.5,\n"

@@ -1,0 +1,48 @@
+"""What defaults go by: how many documents a data set has, and which fields of its texts are read."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longtail.data.dataset import Dataset
+from longtail.data.describe import words
+
+_TITLE, _CONTENT = "title", "content"
+_TELLS, _SHORT = 8, 64  # words of a content on average: of fewer it was worth nothing, of more it takes long
+_COUNTED = 10_000  # documents whose words are counted
+
+
+class Shape(NamedTuple):
+    """The shape of a data set.
+
+    Attributes:
+        documents: N, of training.
+        fields: those that are read where no others are asked for (`fields_read`).
+    """
+
+    documents: int
+    fields: tuple[str, ...] = (_TITLE,)
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Shape:
+        """Of a data set as it was read."""
+        return cls(len(dataset.train), fields_read(dataset))
+
+
+def fields_read(dataset: Dataset) -> tuple[str, ...]:
+    """The fields of a data set's texts that are read where no others are asked for.
+
+    Those that ``dataset.json`` names; else title and content, where most training documents have a content, and that
+    has 8 to 64 words on average; else the title. What this is worth is in docs/guides/long-text.md.
+    """
+    there = dataset.train.documents.fields
+    if dataset.fields or not len(there.get(_CONTENT, ())):
+        return tuple(name for name in dataset.fields if name in there) or (_TITLE,)
+    content = there[_CONTENT]
+    rows = np.linspace(0, len(content) - 1, min(_COUNTED, len(content))).astype(np.int64)
+    counts = words(content.take(rows))
+    some = counts[counts > 0]
+    short = 2 * len(some) > len(counts) and _TELLS <= some.mean() <= _SHORT
+    return (_TITLE, _CONTENT) if short else (_TITLE,)
