@@ -40,7 +40,7 @@ class GraphOptions(RunOptions):
 
     graphs: Sequence[str] = option(("all",), "names of the graphs whose neighbours make loss terms; all, or none")
     graph_sides: Sequence[str] = option(SIDES, "whose neighbours make terms", choices=SIDES)
-    graph_weights: str = option("bandit:0.03", "bandit, bandit:MEAN with the mean that it starts from, or fixed:WEIGHT")
+    graph_weights: str = option("fixed:0.1", "fixed:WEIGHT, bandit, or bandit:MEAN with the mean that it starts from")
     graph_loss: str | None = option(
         "triplet", "of these terms; that of the encoder if left out", choices=LOSSES, calls=True
     )
@@ -259,6 +259,6 @@ def _weights(given: str, terms: Sequence[str], redraw: int, seed: int) -> Bandit
         mean = -1.0
     if kind not in {"bandit", "fixed"} or mean < 0:
         problem = f"expected bandit, bandit:MEAN or fixed:WEIGHT, found {given}"
-        raise BadInput("graph_weights", problem, remedy="fixed:0.1 switches the bandits off")
+        raise BadInput("graph_weights", problem, remedy="give fixed:0.1, or leave it out")
     deviation = mean if kind == "bandit" else 0.0  # with the rate, all in proportion to the mean; 0.1, 0.1, 0.01 at 0.1
     return Bandits(terms, mean=mean, deviation=deviation, learning_rate=mean**2, window=redraw, seed=seed)

@@ -181,7 +181,7 @@ def test_a_resumed_run_ends_as_an_unbroken_one(
     def run(name: str) -> Run:
         return Run(tmp_path / name, Log(tmp_path / name / "metrics.jsonl"), interval=0)
 
-    options = {**SMALL, "base": base, "walk_again": walk_again}
+    options = {**SMALL, "base": base, "walk_again": walk_again, "graph_weights": "bandit:0.03"}
     recipes.ramen(data, out=run("whole"), **options)
     with monkeypatch.context() as patch:
         patch.setattr(module, "take_step", dying)
