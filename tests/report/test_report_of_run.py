@@ -53,8 +53,10 @@ def test_the_report_of_a_recipe_has_the_arguments_that_were_given(folder):
     page = page_of(folder, "ngame")
     start = f"longtail train ngame {folder / 'data'} --out {folder / 'ngame'} "
     command = page.partition(start)[2].partition("<")[0].split()
+    assert command.count("--no-refit") == 1, "a default that goes by the data is told"
+    command.remove("--no-refit")
     given = dict(zip(command[::2], command[1::2], strict=True))
-    wanted = {**QUICK, "classifier_epochs": 2, "seed": 0}
+    wanted = {"validation": 0.05, **QUICK, "classifier_epochs": 2, "seed": 0}
     assert given == {f"--{name.replace('_', '-')}": str(value) for name, value in wanted.items()} | {
         "--fields": "title,content"
     }
@@ -107,4 +109,7 @@ def test_options_are_as_they_are_typed(tmp_path):
     given = {"symmetric": True, "prune": False, "fields": ["title", "content"], "learning_rate": 0.01}
     assert flags_of(given) == ["--symmetric", "--no-prune", "--fields", "title,content", "--learning-rate", "0.01"]
     settings = {"recipe": "dpr", "arguments": {**defaults_of(recipes.dpr), "epochs": 3, "seed": 7}}
-    assert command_of(settings, tmp_path / "data", tmp_path)[-4:] == ["--epochs", "3", "--seed", "7"]
+    command = command_of(settings, tmp_path / "data", tmp_path)[5:]
+    by_data = {"--fields": "title", "--batch": "512"}  # which a data set may have other defaults of
+    assert dict(zip(command[::2], command[1::2], strict=True)) == {"--epochs": "3", "--seed": "7", **by_data}
+    assert command[-2:] == ["--seed", "7"]
