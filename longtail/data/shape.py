@@ -10,7 +10,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.describe import words
 
 _TITLE, _CONTENT = "title", "content"
-_TELLS, _SHORT = 8, 64  # words of a content on average: of fewer it was worth nothing, of more it takes long
+_TELLS, _SHORT = 8, 64  # words of a content on average: fewer cost rare labels on one set of two, more take long
 _COUNTED = 10_000  # documents whose words are counted
 
 

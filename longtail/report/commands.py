@@ -13,7 +13,7 @@ from longtail.recipes import RECIPES
 from longtail.recipes.rerank import RUNS
 from longtail.stages.rerank import rerank
 
-_BY_SHAPE = {"batch", "epochs", "fields", "refit", "validation"}  # options whose defaults go by the data (`for_shape`)
+BY_SHAPE = {"batch", "epochs", "fields", "refit", "validation"}  # options whose defaults go by the data (`for_shape`)
 _OF_RUN = ("first_stage", *RUNS)  # arguments of a reranking that come from the run it is of
 
 
@@ -28,7 +28,7 @@ def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[st
     recipe, arguments = settings["recipe"], settings["arguments"]
     if recipe in RECIPES:
         told = given_arguments(recipe, arguments)
-        given = {name: value for name, value in arguments.items() if name in told or name in _BY_SHAPE}
+        given = {name: value for name, value in arguments.items() if name in told or name in BY_SHAPE}
         return train_command(recipe, given, arguments["seed"], data, folder)
     ends = ["--out", str(folder), "--data", str(data)]
     if recipe == "rerank":

@@ -19,7 +19,7 @@ _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
 _MOST_FURTHER = 3  # further runs of a budget: they gain on all sets, and more epochs on some (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
-_KNOWN, _GIVEN_BACK = 2000, 0.1  # the same where there are more, and a second run has them back: they know a threshold
+_KNOWN, _GIVEN_BACK = 2000, 0.1  # documents, and the share at most, of a larger set whose second run has them back
 _READ = ("start", "teacher", "augment")  # options that may name another run, which may have held out the usual share
 
 

@@ -148,9 +148,8 @@ def test_peers_read_the_fields_that_recipes_read(tmp_path):
         {"title": title, "content": f"{title} and six more words of a content {i}"}
         for i, title in enumerate(data.train.documents.fields["title"])
     ]
-    long = Dataset.from_texts(texts, [[0], [1], [2], [2]], ["get file", "door of a house", "roof"])
-    long = replace(long, test=replace(long.train))
-    long.write(tmp_path / "data")
+    short = Dataset.from_texts(texts, [[0], [1], [2], [2]], ["get file", "door of a house", "roof"])
+    replace(short, test=short.train).write(tmp_path / "data")
     methods = [Method.parse(text) for text in ("neighbours", "titles=neighbours:fields=title")]
     compare(tmp_path / "data", methods, tmp_path / "out")
     for name, fields in (("neighbours", ["title", "content"]), ("titles", ["title"])):

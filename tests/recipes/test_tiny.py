@@ -12,6 +12,7 @@ from stopping import stopped_in_the_middle
 
 from longtail import Dataset, recipes
 from longtail.data.shape import Shape
+from longtail.report.commands import BY_SHAPE
 from longtail.stages.recipe import options_class
 from longtail.train.log import LOG, Log
 from longtail.train.run import Run
@@ -154,6 +155,15 @@ def test_contents_that_are_not_read_are_said(contents, fields, said, tmp_path):
     recipes.dpr(rows, out=Run(tmp_path, Log(tmp_path / LOG, console)), epochs=0, width=4, fields=fields, device="cpu")
     line = "3 documents have a content, which is not read; fields=title,content reads it (docs/guides/long-text.md)"
     assert (line in console.file.getvalue()) == said
+
+
+@pytest.mark.parametrize("recipe", recipes.RECIPES)
+def test_the_command_of_a_run_tells_each_default_that_goes_by_the_data(recipe):
+    """Else the command in a report would train another run."""
+    for_shape = options_class(recipes.RECIPES[recipe]).for_shape
+    for given in ({}, {"teacher": "run"}, {"epochs": "auto"}):
+        for documents in (100, 400, 1_000, 8_000, 12_000, 30_000, 90_000, 1_000_000):
+            assert for_shape(Shape(documents, BOTH), given).keys() <= BY_SHAPE
 
 
 @pytest.mark.parametrize(

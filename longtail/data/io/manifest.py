@@ -16,7 +16,7 @@ from longtail.data.texts import MEND_TEXT, STORABLE, storable
 from longtail.errors import BadInput
 
 NAME = "dataset.json"
-FIELDS = ("title", "content")
+FIELDS = ("title", "content")  # that a text may have; what else a document has is a further column
 _FILES = ("nodes", "train", "label")  # of a graph
 
 
