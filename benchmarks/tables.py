@@ -13,8 +13,10 @@ as ``published`` the P@1 of the same system on another data set, LF-WikiSeeAlsoT
 `benchmarks/published.csv`: that of RAMEN's Table 6, which has most systems beside each other, or else that of another
 paper. A test says so where a page is not what this writes.
 ``<!-- differences NAME: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
-interval that is paired over test documents, in bold where 0 is not in it. ``<!-- table NAME: scale -->`` has what
-`benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside each other, without exponents.
+interval that is paired over test documents, in bold where 0 is not in it. ``<!-- bins NAME ...: R@5 -->`` has the
+recall of each method over labels that are as frequent, the best in bold; a comparison that stands behind another may
+have further methods on the same data. ``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has
+kept; with several names, all of it beside each other, without exponents.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ TABLES = (  # whose systems are beside each other on it; the first that has one 
     "Gandalf: the thesis, Table 1.3",
     "UniDEC and DePSL: the thesis, Table 2.2",
 )
-BLOCK = re.compile(r"(<!-- (table|differences) ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|differences|bins) ([\w -]+): ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 
 
 def kept(results: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +59,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
                 metric: [round(value, 2) for value in found["seeds"]]
                 for metric, found in row["kinds"][row["headline"]].items()
             },
+            "bins": {"R@5": [round(value, 2) for value in row["bins"][row["headline"]]["R@5"]]},
         }
         for name, row in results["rows"].items()
     }
@@ -65,7 +68,7 @@ def kept(results: dict[str, Any]) -> dict[str, Any]:
         for name, metrics in results["differences"].items()
     }
     sizes = {name: value for name, value in results["data"].items() if isinstance(value, (str, int))}
-    of_all = {"data": sizes, "date": results["date"], "machine": results["machine"]}
+    of_all = {"data": sizes, "bins": results["bins"], "date": results["date"], "machine": results["machine"]}
     return {**of_all, "rows": rows, "differences": less_the_first}
 
 
@@ -96,13 +99,35 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
             yield _row([*of_set, f"`{method}`", row["score"].replace("peer", ""), seeds, *bold])
 
 
-def differences(name: str, metrics: Sequence[str]) -> Iterator[str]:
-    """The lines of a table of what each method of a kept comparison has more than the first."""
+def differences(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of what each method of one kept comparison has more than the first."""
+    (name,) = names
     found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
     yield _row([f"less `{next(iter(found['rows']))}`", *metrics])
     yield "|" + "---|" * (1 + len(metrics))
     for method, of in found["differences"].items():
         yield _row([f"`{method}`", *(_difference(of[metric]) for metric in metrics)])
+
+
+def bins(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
+    """The lines of a table of one metric over labels that are as frequent: a row a bin, head to tail."""
+    (metric,) = metrics
+    found = [read_json(RESULTS / f"{name}.json", remedy="keep the comparison") for name in names]
+    several = ["set"] if len({one["data"]["name"] for one in found}) > 1 else []
+    methods = list(dict.fromkeys(method for one in found for method in one["rows"]))
+    yield _row([*several, "labels", "documents a label", *(f"`{method}`" for method in methods)])
+    yield "|" + "---|" * (len(several) + 2 + len(methods))
+    for name, of in groupby(found, key=lambda one: one["data"]["name"]):
+        first, *others = of
+        rows = first["rows"] | {method: row for one in others for method, row in one["rows"].items()}
+        sizes = zip(first["bins"]["labels"], first["bins"]["frequency"], strict=True)
+        for position, (labels, frequency) in enumerate(sizes):
+            cells = [f"{rows[method]['bins'][metric][position]:.1f}" if method in rows else "" for method in methods]
+            top = max(cells, key=lambda cell: float(cell or 0))
+            bold = (f"**{cell}**" if cell == top else cell for cell in cells)
+            yield _row(
+                [*([name if position == 0 else ""] if several else []), f"{labels:,}", f"{frequency:,.1f}", *bold]
+            )
 
 
 def _difference(of: dict[str, float]) -> str:
@@ -138,12 +163,15 @@ def _published() -> dict[str, str]:
     return {row["recipe"].partition(":")[0]: f"{float(row['P@1']):.1f}" for row in rows}
 
 
+LINES = {"table": table, "differences": differences, "bins": bins}
+
+
 def made(page: str) -> str:
     """A page with its tables made anew."""
 
     def anew(found: re.Match[str]) -> str:
         first, kind, names, columns, last = found.groups()
-        lines = table(names.split(), columns.split()) if kind == "table" else differences(names, columns.split())
+        lines = LINES[kind](names.split(), columns.split())
         return "\n".join([first.rstrip("\n"), *lines, last])
 
     return BLOCK.sub(anew, page)

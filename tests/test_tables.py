@@ -23,7 +23,7 @@ def test_there_are_tables_that_are_made() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_tables_are_those_of_kept_figures(page: Path) -> None:
     text = page.read_text()
-    begun = text.count("<!-- table ") + text.count("<!-- differences ")
+    begun = sum(text.count(f"<!-- {kind} ") for kind in tables.LINES)
     assert begun == len(tables.BLOCK.findall(text)), "a table has no end, or its first line is off"
     assert tables.made(text) == text, "run python benchmarks/tables.py"
 
@@ -31,7 +31,8 @@ def test_tables_are_those_of_kept_figures(page: Path) -> None:
 def row(headline: str, kinds: dict[str, object], seconds: list[float]) -> dict[str, object]:
     spent = {"peak_memory": 2**30, "peak_gpu_memory": 0, "model_bytes": 2**20, "milliseconds_a_text": {headline: 0.5}}
     runs = [{"seconds": each, **spent} for each in seconds]
-    return {"headline": headline, "kinds": kinds, "batch": 8, "pool": 9, "runs": runs}
+    bins = {kind: {"R@5": [10 * len(seconds), 5.06]} for kind in kinds}
+    return {"headline": headline, "kinds": kinds, "bins": bins, "batch": 8, "pool": 9, "runs": runs}
 
 
 def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,6 +40,7 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "date": "2026-01-01",
         "machine": "two cores",
         "data": {"name": "pages", "train": 3, "propensity": None},
+        "bins": {"names": ["1 head", "unseen"], "labels": [7, 1200], "frequency": [1234.56, 0.0]},
         "differences": {
             "bm25": {
                 "P@1": {"mean": -10.501, "low": -11.0, "high": -10.0},
@@ -93,6 +95,15 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "|---|---|---|",
         "| `bm25` | +0.25 ± 0.75 | **-10.50 ± 0.50** |",
         "<!-- end of table -->",
+    ]
+    by_frequency = tables.made("<!-- bins one more other: R@5 -->\nold\n<!-- end of table -->").splitlines()
+    assert by_frequency[1:-1] == [
+        "| set | labels | documents a label | `unidec` | `bm25` | `dexml` |",
+        "|---|---|---|---|---|---|",
+        "| pages | 7 | 1,234.6 | **20.0** | 10.0 | 10.0 |",
+        "|  | 1,200 | 0.0 | **5.1** | **5.1** | **5.1** |",
+        "| products | 7 | 1,234.6 |  |  | **10.0** |",
+        "|  | 1,200 | 0.0 |  |  | **5.1** |",
     ]
 
 
