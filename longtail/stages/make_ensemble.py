@@ -9,6 +9,8 @@ from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.locks import alone
 from longtail.model import Ensemble, Model
+from longtail.model.exports import transformers_of
+from longtail.modules.encoders.given import each_text_once
 from longtail.stages.finished import Finished
 from longtail.stages.held_out import FusionOptions, fuse, held_out_by, hold_out
 from longtail.stages.recipe import finish
@@ -60,10 +62,12 @@ def ensemble(
         both = _both([member.before for member in members])
         run.log.say(f"weighing {len(both.mixed)} scores on {len(held_out):,} documents that both runs held out")
         memory = any(member.weighed["memory"] for member in members)
-        model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
-        if any(member.now is not member.before for member in members):
-            keep_before_refit(run, model)
-            model = Learned.by(model).given_to(_both([member.now for member in members]), dataset.train)
+        every = [part for member in members for one in (member.before, member.now) for part in transformers_of(one)]
+        with each_text_once(every):
+            model = fuse(run, both, held_out, rest.train, FusionOptions(memory=memory))
+            if any(member.now is not member.before for member in members):
+                keep_before_refit(run, model)
+                model = Learned.by(model).given_to(_both([member.now for member in members]), dataset.train)
         return finish(run, model)
 
 

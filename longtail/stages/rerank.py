@@ -214,7 +214,7 @@ def hard_negatives(run: Run, model: Model, split: Split, dataset: Dataset, lengt
     if run.plan is not None:
         some = split.documents.take(np.arange(min(SAMPLE, len(split))))
         ranked = partial(model.rank, some, length, kind=kind)
-        seconds = run.plan.rate("hard negatives", lambda: timed(ranked) / len(some))
+        seconds = run.plan.once("hard negatives", lambda: timed(ranked) / len(some))
         run.plan.add("hard negatives", len(split) * seconds)
         return np.full((len(split), length), -1)
     with run.log.parts("hard negatives"):
@@ -296,7 +296,7 @@ def _seconds_a_pair(run: Run, encoder: CrossEncoder, model: Model, held_out: Spl
     places = np.random.default_rng(0).integers(len(model.labels), size=_MEASURED)
     labels = token_table(model.labels.take(places), [FIELD], tokenizer)
     asked = partial(logits_of, encoder, documents, labels, device=run.device)
-    return run.plan.rate(KIND, lambda: timed(asked) / _MEASURED)
+    return run.plan.once(KIND, lambda: timed(asked) / _MEASURED)
 
 
 def _must_have_held_out(folder: Path, dataset: Dataset, o: RerankOptions) -> None:

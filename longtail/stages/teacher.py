@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -22,8 +23,11 @@ from longtail.files import kept
 from longtail.hashes import sha256
 from longtail.losses.distillation import distillation
 from longtail.model import Model, open_model
+from longtail.model.exports import transformers_of
 from longtail.model.remembering import said_of_labels
 from longtail.model.saved import CARD
+from longtail.modules.encoders.given import each_text_once
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import POSITIVE, option
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import RunOptions
@@ -32,6 +36,7 @@ from longtail.stages.start import must_not_have_seen
 from longtail.stages.task import Task
 from longtail.topk import FloatArray, IntArray
 from longtail.train.plan import SAMPLE, timed
+from longtail.train.rates import new_to
 from longtail.train.run import Run
 
 Taught: TypeAlias = Callable[..., dict[str, Tensor]]
@@ -127,6 +132,7 @@ def taught(run: Run, task: Task, o: TeacherOptions) -> Taught:
 def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
     """What a model says of the training rows, and what goes with those that are labels, if it asks that."""
     teacher = run.once(f"teacher {model}", partial(open_model, model, device=run.device))
+    transformers = [part for part in transformers_of(teacher) if isinstance(part, TransformerEncoder)]
     documents, known = task.train.documents, task.dataset.train
     relates = teacher.memory is not None and teacher.memory.related is not None
     kind = "memory" if relates else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
@@ -135,15 +141,19 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
     if run.plan is not None:
         width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, N)))
         encode = partial(teacher.encode, some)
-        seconds = run.plan.rate(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
-        run.plan.add("asking the teacher", (N + relates * L) * seconds, held=4 * (N + L) * width)
+        seconds = run.plan.once(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
+        texts, numbers = N + relates * L, sum(part.width for part in transformers)
+        if transformers:  # which encode a text once, whichever of a run's teachers asks
+            both = [documents, *[teacher.labels] * relates]
+            texts = len(new_to(run.plan, "teacher", chain(*(zip(*of.fields.values(), strict=True) for of in both))))
+        run.plan.add("asking the teacher", texts * seconds, held=4 * ((N + L) * width + texts * numbers))
         queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
         return Asked(queries, table, nothing)
 
     @cache
     def ask() -> Asked:
         run.log.say(f"asking the teacher, {model.parent}, about {N:,} documents, once")
-        with run.log.parts("asking the teacher"):
+        with run.log.parts("asking the teacher"), each_text_once(transformers, run.cache):
             scale = np.float32(1 if teacher.fusion is not None else 1 / temperature)
             vectors = teacher.encode(documents)
             beside = said_of_labels(teacher, known.documents, known.targets, vectors) if relates else nothing

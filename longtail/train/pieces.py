@@ -70,8 +70,8 @@ def _planned(run: Run, stage: str, make: Callable[[IntArray], CSR], work: FloatA
         some = usual[max(0, (len(usual) - _SAMPLE) // 2) :][:_SAMPLE]  # next to each other, as in a piece
         weights: list[int] = []
         share = work.sum(dtype=np.float64) / work[some].sum(dtype=np.float64)
-        seconds = run.plan.rate(("pieces", stage), lambda: timed(lambda: weights.append(make(some).nnz)))
-        size = int(_WEIGHT * len(work) / len(some) * run.plan.rate(("weights", stage), lambda: weights[0]))
+        seconds = run.plan.once(("pieces", stage), lambda: timed(lambda: weights.append(make(some).nnz)))
+        size = int(_WEIGHT * len(work) / len(some) * run.plan.once(("weights", stage), lambda: weights[0]))
         run.plan.kept += size
         run.plan.add(stage, share * seconds, held=resident_bytes() + run.plan.kept + size)  # the pieces, and the whole
     return CSR((len(work), columns), dtype=np.float32)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from longtail.train.together import Objective
 from longtail.units import duration
 
 SAMPLE = 512  # texts, queries and vectors that a plan measures with
+Result = TypeVar("Result")
 LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
 
 
@@ -99,7 +100,7 @@ class Plan:
 
     Args:
         folder: of the run, whose disk must have room; None for none.
-        rates: what was measured for plans of the same run, which this one adds to.
+        measured: for plans of the same run, which this one adds to.
 
     Attributes:
         stages: in the order in which they are trained.
@@ -108,12 +109,12 @@ class Plan:
         kept: bytes of what is solved piece by piece, which the run folder keeps.
     """
 
-    def __init__(self, folder: Path | None, rates: dict[object, float] | None = None) -> None:
+    def __init__(self, folder: Path | None, measured: dict[object, Any] | None = None) -> None:
         self._folder = folder
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
         self.held = self.kept = 0
-        self._rates = {} if rates is None else rates
+        self._measured = {} if measured is None else measured
 
     @property
     def seconds(self) -> float:
@@ -146,11 +147,10 @@ class Plan:
         work.held = max(work.held, held)
         self.held = max(self.held, held)
 
-    def rate(self, of: object, measure: Callable[[], float]) -> float:
-        """The seconds of a unit of something, measured once."""
-        if of not in self._rates:
-            self._rates[of] = measure()
-        return self._rates[of]
+    def once(self, of: object, measure: Callable[[], Result]) -> Result:
+        """What is measured once, as the seconds of a unit of something."""
+        found: Result = self._measured[of] if of in self._measured else self._measured.setdefault(of, measure())
+        return found
 
     def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
         """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
@@ -164,7 +164,7 @@ class Plan:
             index.search(table[:1], 1)
             return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
 
-        return queries * labels * self.rate(("search", width, q, n), measure)
+        return queries * labels * self.once(("search", width, q, n), measure)
 
     def stage(
         self,
@@ -217,7 +217,7 @@ class Plan:
         if reckoning is not None and size * pool > LARGE:
             seconds = reckoning.seconds(size)
         else:
-            seconds = self.rate(("stage", stage), lambda: _seconds_of_step(objective, batches, optimizer, parts))
+            seconds = self.once(("stage", stage), lambda: _seconds_of_step(objective, batches, optimizer, parts))
         self.stages.append(
             StagePlan(
                 stage=stage,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
 import numpy as np
 import torch
 
@@ -9,6 +12,8 @@ from longtail.batches.clusters import balanced_clusters, cuts
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.text.ragged import Ragged
 from longtail.train.plan import SAMPLE, Plan, timed
+
+Text = TypeVar("Text", bound=Hashable)
 
 
 def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, str], device: torch.device) -> float:
@@ -23,9 +28,17 @@ def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, s
     """
     some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), SAMPLE)).astype(np.int64))
     count = max(1, len(some))
-    return plan.rate(
+    return plan.once(
         (*of, type(encoder), encoder.width), lambda: timed(lambda: embed(encoder, some, device=device), device) / count
     )
+
+
+def new_to(plan: Plan, what: str, texts: Iterable[Text]) -> list[Text]:
+    """The texts, each once, that a plan has not counted yet for what makes something of a text once."""
+    counted: set[Text] = plan.once(("counted", what), set)
+    new = [text for text in dict.fromkeys(texts) if text not in counted]
+    counted.update(new)
+    return new
 
 
 def seconds_of_clusters(plan: Plan, count: int, width: int, size: int, device: torch.device) -> float:
@@ -38,4 +51,4 @@ def seconds_of_clusters(plan: Plan, count: int, width: int, size: int, device: t
         taken = timed(lambda: balanced_clusters(some, size, generator=draws, device=device), device)
         return taken / max(1.0, sample * cuts(sample, size))
 
-    return count * cuts(count, size) * plan.rate(("clusters", width, size, sample), measure)
+    return count * cuts(count, size) * plan.once(("clusters", width, size, sample), measure)

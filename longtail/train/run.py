@@ -87,7 +87,7 @@ class Run:
         self.plan: Plan | None = None
         self.interval, self.planned, self.since = interval, False, time.monotonic()
         self._made: dict[str, Any] = {}
-        self._rates: dict[object, float] = {}  # what plans have measured
+        self._measured: dict[object, Any] = {}  # by plans
         self._within = ""  # the names of the folders of runs that it is in, before its stages in a plan
         if threads is not None:
             torch.set_num_threads(threads)
@@ -139,7 +139,7 @@ class Run:
     @contextmanager
     def planning(self) -> Iterator[Plan]:
         """A plan, and a run that only says what it would do inside this context; what one measures serves the next."""
-        self.plan = Plan(self.folder, self._rates)
+        self.plan = Plan(self.folder, self._measured)
         try:
             yield self.plan
         finally:

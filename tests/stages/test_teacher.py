@@ -17,6 +17,7 @@ from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.model.remembering import remember
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.recipes import depsl, ngame, unidec
 from longtail.recipes.distil import student
 from longtail.search.memory import Memory
@@ -24,7 +25,9 @@ from longtail.stages import teacher as module
 from longtail.stages.held_out import hold_out
 from longtail.stages.make_ensemble import ensemble
 from longtail.testing.planted import planted
+from longtail.text.tokens import PaddedTokens
 from longtail.topk import FloatArray
+from longtail.train.plan import Plan, Planned
 from longtail.train.progress import settings_of
 from longtail.train.run import Run
 from longtail.transforms import augmented
@@ -204,6 +207,43 @@ def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
     assert student(teachers / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
     longtail.distil(teachers / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
     assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
+
+
+def test_a_transformer_that_teaches_twice_reads_each_text_once(
+    data: Dataset, teachers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words of both vocabularies, the training documents and the texts of labels; the student is the same."""
+    given = {**SMALL, "epochs": 1, "refit": True}
+    plain = longtail.distil(teachers / "both", data, **given)
+    read: list[tuple[int, ...]] = []
+    new = TransformerEncoder._new
+
+    def watched(self: TransformerEncoder, text: PaddedTokens) -> torch.Tensor:
+        if self.given is not None:
+            read.extend(tuple(ids[mask].tolist()) for ids, mask in zip(text.ids, text.mask, strict=True))
+        return new(self, text)
+
+    monkeypatch.setattr(TransformerEncoder, "_new", watched)
+    once = longtail.distil(teachers / "both", data, out=tmp_path / "once", **given)
+    table = longtail.load(teachers / "reads").encoder.tokenizer([*data.train.documents.fields["title"], "a"])
+    rows = np.split(table.ids, table.offsets[1:-1])
+    assert {tuple(row.tolist()) for row in rows} <= set(read)
+    assert len(read) == len(set(read))
+    np.testing.assert_allclose(once.vectors["encoder"], plain.vectors["encoder"], rtol=0, atol=1e-4)
+
+
+def test_a_plan_counts_a_text_that_a_transformer_is_asked_about_once(
+    data: Dataset, teachers: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "timed", lambda *_: float(len(data.train) - 30 + len(data.labels)))  # a second a text
+    seen: list[Plan] = []
+    monkeypatch.setattr(Plan, "table", lambda self: seen.append(self) or "")
+    with pytest.raises(Planned):
+        longtail.distil(teachers / "both", data, epochs=1, refit=True, out=Run(tmp_path / "dry", dry=True), **SMALL)
+    (plan,) = seen
+    work = plan.work["asking the teacher"]
+    texts = {*data.train.documents.fields["title"], *data.labels.fields["title"]}
+    assert (work.times, round(work.seconds)) == (2, len(texts))
 
 
 def test_what_is_no_teacher_is_refused(data: Dataset, wise: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from torch import Tensor
 
@@ -12,19 +14,24 @@ OVERHEAD = {"cpu": 128}
 _OVERHEAD_ELSEWHERE = 16_384  # a GPU takes as long for one token as for thousands
 
 
-def by_length(mask: Tensor) -> tuple[Tensor, IntArray, IntArray]:
+def by_length(mask: Tensor, at_most: int | None = None) -> tuple[Tensor, IntArray, IntArray]:
     """B rows of tokens in the order of their length, and where to cut them on the device that they are on.
 
     Args:
         mask: (B, T), False on padding.
+        at_most: rows of a part; any number if left out.
 
     Returns:
-        (B,) the rows in that order, (B,) their lengths, ascending, and where to cut them, as `cuts` says.
+        (B,) the rows in that order, (B,) their lengths, ascending, and where to cut them, as `cuts` says, and further
+        where parts are larger.
     """
     lengths = mask.sum(1)
     order = lengths.argsort(stable=True)
     ascending = lengths[order].cpu().numpy()
-    return order, ascending, cuts(ascending, OVERHEAD.get(mask.device.type, _OVERHEAD_ELSEWHERE))
+    ends = cuts(ascending, OVERHEAD.get(mask.device.type, _OVERHEAD_ELSEWHERE))
+    if at_most is not None:
+        ends = np.unique(np.concatenate([ends, *(np.arange(*span, at_most) for span in pairwise(ends))]))
+    return order, ascending, ends
 
 
 def cuts(lengths: IntArray, overhead: int) -> IntArray:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +77,7 @@ class TransformerEncoder(Encoder):
         eight_bits: whether an optimiser's moments of its matrices have 8 bits.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
         layers: whose hidden states are joined, counted from 1; none for those of the last one, and the projection.
+        given: has vectors from before (`longtail.modules.encoders.given`), and encodes the texts that are new, if any.
 
     Raises:
         LongtailError: there is no such model, or its folder asks for a layer that this encoder does not have.
@@ -92,6 +92,7 @@ class TransformerEncoder(Encoder):
     eight_bits: bool = False
     widths: Sequence[int] = ()
     layers: tuple[int, ...] = ()
+    given: Callable[[PaddedTokens, Callable[[PaddedTokens], Tensor]], Tensor] | None = None
     _lora: Any = None  # the configuration of adapters, where there are some
     _compiled: Any = None  # what steps of training compute the layers by, where they are compiled
 
@@ -240,6 +241,9 @@ class TransformerEncoder(Encoder):
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""
         assert isinstance(text, PaddedTokens)
+        return self._new(text) if self.given is None or torch.is_grad_enabled() else self.given(text, self._new)
+
+    def _new(self, text: PaddedTokens) -> Tensor:
         windows, of = text.windows(self.tokenizer.max_length)
         states = self.windows(self._encoded(windows), of, len(text))  # (B, H), of (S, H)
         vectors = states if self.projection is None else self.projection(states)  # (B, D)
@@ -250,10 +254,8 @@ class TransformerEncoder(Encoder):
 
     def _encoded(self, text: PaddedTokens) -> Tensor:
         """One (B, H) row of pooled states a text, or a window of one."""
-        order, lengths, ends = by_length(text.mask)
         held = self.texts_at_once if torch.is_grad_enabled() else None
-        if held is not None:
-            ends = np.unique(np.concatenate([ends, *(np.arange(*span, held) for span in pairwise(ends))]))
+        order, lengths, ends = by_length(text.mask, held)
         counts = np.diff(ends).tolist()
         words = self.backbone.get_input_embeddings()(text.ids[order])  # (B, T, H), once: its gradient is a whole table
         parts = [

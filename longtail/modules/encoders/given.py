@@ -1,0 +1,117 @@
+"""Vectors that a transformer has given: a text that comes again is not encoded again."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from longtail.arrays import load_arrays, save_arrays
+from longtail.errors import BadInput
+from longtail.files import remove_folder
+from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.text.huggingface import model_digest, model_folder
+from longtail.text.tokens import PaddedTokens
+from longtail.topk import FloatArray
+
+_ARRAYS = ("tokens", "ends", "vectors")
+
+
+class Given:
+    """The vectors that one transformer has given, by the tokens of their texts.
+
+    Args:
+        width: D, of a vector.
+    """
+
+    def __init__(self, width: int) -> None:
+        self._places: dict[bytes, int] = {}
+        self._vectors = torch.empty(0, width)  # as many rows as there are places, or more
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def of(self, text: PaddedTokens, encode: Callable[[PaddedTokens], Tensor]) -> Tensor:
+        """The vectors of B texts, (B, D).
+
+        Args:
+            text: (B, T).
+            encode: gives the vectors of those that are new; of texts that are the same, of one.
+        """
+        ids = text.ids.to(torch.int32).cpu().numpy()
+        lengths = text.mask.sum(1).tolist()
+        keys = [row[:length].tobytes() for row, length in zip(ids, lengths, strict=True)]
+        new = {key: row for row, key in enumerate(keys) if key not in self._places}
+        if new:
+            rows = torch.tensor(list(new.values()), device=text.ids.device)
+            self._add(list(new), encode(PaddedTokens(text.ids[rows], text.mask[rows])).cpu())
+        return self._vectors[[self._places[key] for key in keys]].to(text.ids.device)
+
+    def _add(self, keys: list[bytes], vectors: Tensor) -> None:
+        before = len(self)
+        self._places |= {key: place for place, key in enumerate(keys, start=before)}
+        if len(self) > len(self._vectors):
+            more = torch.empty(max(len(self), 2 * len(self._vectors)) - before, self._vectors.shape[1])
+            self._vectors = torch.cat([self._vectors[:before], more])
+        self._vectors[before : len(self)] = vectors
+
+    def save(self, cache: Path, name: str, since: int) -> None:
+        """Write the vectors from a place on to a cache, as a folder of their own, if there are some."""
+        if since == len(self):
+            return
+        keys = list(self._places)[since:]
+        folder = cache / f"{name}-{hashlib.sha256(b''.join(keys)).hexdigest()[:16]}"
+        if not folder.is_dir():
+            tokens = np.frombuffer(b"".join(keys), np.int32)
+            ends = np.cumsum([len(key) // 4 for key in keys])
+            save_arrays(
+                folder, dict(zip(_ARRAYS, (tokens, ends, self._vectors[since : len(self)].numpy()), strict=True))
+            )
+
+    def load(self, cache: Path, name: str) -> None:
+        """Add what a cache has under a name; what is not as it was written is removed."""
+        for folder in sorted(cache.glob(f"{name}-*")):
+            try:
+                tokens, ends, vectors = load_arrays(folder, _ARRAYS, mapped=True)
+            except BadInput:
+                remove_folder(folder)
+                continue
+            keys = [row.tobytes() for row in np.split(np.asarray(tokens, np.int32), ends[:-1])]
+            new = [row for row, key in enumerate(keys) if key not in self._places]
+            rows: FloatArray = np.asarray(vectors[new], np.float32)
+            self._add([keys[row] for row in new], torch.from_numpy(rows))
+
+
+@contextmanager
+def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> Iterator[None]:
+    """Let transformers that encode without gradients encode a text once, for as long as this context lasts.
+
+    Transformers of the same weights share what they give. It takes 4 bytes a number of the vector of each text.
+
+    Args:
+        encoders: transformers as their folders, which are their names, have them, and are left while this lasts; others
+            are used as ever.
+        cache: a folder that may have vectors from before, and gets those that are new; none if left out.
+    """
+    used, given = [one for one in encoders if isinstance(one, TransformerEncoder)], dict[str, Given]()
+    for encoder in used:
+        name = f"vectors-{model_digest(model_folder(encoder.name))[:32]}"
+        if name not in given:
+            given[name] = Given(encoder.width)
+            if cache is not None:
+                given[name].load(cache, name)
+        encoder.given = given[name].of
+    before = {name: len(one) for name, one in given.items()}
+    try:
+        yield
+        if cache is not None:
+            for name, one in given.items():
+                one.save(cache, name, before[name])
+    finally:
+        for encoder in used:
+            encoder.given = None
