@@ -20,6 +20,7 @@ from longtail.text.tokens import PaddedTokens
 from longtail.topk import FloatArray
 
 _ARRAYS = ("tokens", "ends", "vectors")
+_MOST = 2**30  # bytes of vectors, after which it begins anew
 
 
 class Given:
@@ -32,6 +33,7 @@ class Given:
     def __init__(self, width: int) -> None:
         self._places: dict[bytes, int] = {}
         self._vectors = torch.empty(0, width)  # as many rows as there are places, or more
+        self._in_cache = 0  # of the places, the first
 
     def __len__(self) -> int:
         return len(self._places)
@@ -43,6 +45,8 @@ class Given:
             text: (B, T).
             encode: gives the vectors of those that are new; of texts that are the same, of one.
         """
+        if 4 * self._vectors.shape[1] * len(self) >= _MOST:
+            self._places, self._in_cache = {}, 0
         ids = text.ids.to(torch.int32).cpu().numpy()
         lengths = text.mask.sum(1).tolist()
         keys = [row[:length].tobytes() for row, length in zip(ids, lengths, strict=True)]
@@ -60,8 +64,9 @@ class Given:
             self._vectors = torch.cat([self._vectors[:before], more])
         self._vectors[before : len(self)] = vectors
 
-    def save(self, cache: Path, name: str, since: int) -> None:
-        """Write the vectors from a place on to a cache, as a folder of their own, if there are some."""
+    def save(self, cache: Path, name: str) -> None:
+        """Write the vectors that are new to a cache, as a folder of their own, if there are some."""
+        since, self._in_cache = self._in_cache, len(self)
         if since == len(self):
             return
         keys = list(self._places)[since:]
@@ -85,13 +90,15 @@ class Given:
             new = [row for row, key in enumerate(keys) if key not in self._places]
             rows: FloatArray = np.asarray(vectors[new], np.float32)
             self._add([keys[row] for row in new], torch.from_numpy(rows))
+        self._in_cache = len(self)
 
 
 @contextmanager
 def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> Iterator[None]:
     """Let transformers that encode without gradients encode a text once, for as long as this context lasts.
 
-    Transformers of the same weights share what they give. It takes 4 bytes a number of the vector of each text.
+    Transformers of the same weights share what they give. It takes 4 bytes a number of the vector of each text, a
+    gigabyte at most.
 
     Args:
         encoders: transformers as their folders, which are their names, have them, and are left while this lasts; others
@@ -106,12 +113,11 @@ def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> 
             if cache is not None:
                 given[name].load(cache, name)
         encoder.given = given[name].of
-    before = {name: len(one) for name, one in given.items()}
     try:
         yield
         if cache is not None:
             for name, one in given.items():
-                one.save(cache, name, before[name])
+                one.save(cache, name)
     finally:
         for encoder in used:
             encoder.given = None

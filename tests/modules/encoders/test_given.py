@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from longtail.modules.encoders import given
 from longtail.modules.encoders.base import embed
 from longtail.modules.encoders.given import each_text_once
 from longtail.modules.encoders.transformer import TransformerEncoder
@@ -104,6 +105,26 @@ def test_two_of_one_folder_share_and_one_of_other_weights_does_not(
         assert not read
         assert not np.allclose(vectors(other, MORE), expected)
         assert sum(read) == len(MORE)
+
+
+def test_what_is_full_begins_anew(
+    tiny_bert: Path, read: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = TransformerEncoder(tiny_bert).eval()
+    expected = vectors(encoder, MORE)
+    monkeypatch.setattr(given, "_MOST", 4 * encoder.width * 3)  # three texts
+    read.clear()
+    with each_text_once([encoder], tmp_path):
+        for _ in range(2):
+            close(vectors(encoder, MORE, 2), expected)
+        assert sum(read) == 2 * len(MORE)  # four were known by then, so all are new again
+        read.clear()
+        close(vectors(encoder, MORE[:2]), expected[:2])
+    assert len(list(tmp_path.iterdir())) == 1
+    with each_text_once([encoder], tmp_path):
+        read.clear()
+        close(vectors(encoder, MORE[:2]), expected[:2])
+    assert not read  # the last two are in the cache
 
 
 def test_a_cache_has_them_for_who_comes_later(tiny_bert: Path, read: list[int], tmp_path: Path) -> None:
