@@ -32,7 +32,7 @@ class Given:
 
     def __init__(self, width: int) -> None:
         self._places: dict[bytes, int] = {}
-        self._vectors = torch.empty(0, width)  # as many rows as there are places, or more
+        self._vectors = np.empty((0, width), np.float32)  # as many rows as there are places, or more
         self._in_cache = 0  # of the places, the first
 
     def __len__(self) -> int:
@@ -53,15 +53,15 @@ class Given:
         new = {key: row for row, key in enumerate(keys) if key not in self._places}
         if new:
             rows = torch.tensor(list(new.values()), device=text.ids.device)
-            self._add(list(new), encode(PaddedTokens(text.ids[rows], text.mask[rows])).cpu())
-        return self._vectors[[self._places[key] for key in keys]].to(text.ids.device)
+            self._add(list(new), encode(PaddedTokens(text.ids[rows], text.mask[rows])).cpu().numpy())
+        return torch.from_numpy(self._vectors[[self._places[key] for key in keys]]).to(text.ids.device)
 
-    def _add(self, keys: list[bytes], vectors: Tensor) -> None:
+    def _add(self, keys: list[bytes], vectors: FloatArray) -> None:
         before = len(self)
         self._places |= {key: place for place, key in enumerate(keys, start=before)}
         if len(self) > len(self._vectors):
-            more = torch.empty(max(len(self), 2 * len(self._vectors)) - before, self._vectors.shape[1])
-            self._vectors = torch.cat([self._vectors[:before], more])
+            more = max(len(self), 2 * len(self._vectors)) - before
+            self._vectors = np.concatenate([self._vectors[:before], np.empty((more, vectors.shape[1]), np.float32)])
         self._vectors[before : len(self)] = vectors
 
     def save(self, cache: Path, name: str) -> None:
@@ -74,9 +74,7 @@ class Given:
         if not folder.is_dir():
             tokens = np.frombuffer(b"".join(keys), np.int32)
             ends = np.cumsum([len(key) // 4 for key in keys])
-            save_arrays(
-                folder, dict(zip(_ARRAYS, (tokens, ends, self._vectors[since : len(self)].numpy()), strict=True))
-            )
+            save_arrays(folder, dict(zip(_ARRAYS, (tokens, ends, self._vectors[since : len(self)]), strict=True)))
 
     def load(self, cache: Path, name: str) -> None:
         """Add what a cache has under a name; what is not as it was written is removed."""
@@ -88,8 +86,7 @@ class Given:
                 continue
             keys = [row.tobytes() for row in np.split(np.asarray(tokens, np.int32), ends[:-1])]
             new = [row for row, key in enumerate(keys) if key not in self._places]
-            rows: FloatArray = np.asarray(vectors[new], np.float32)
-            self._add([keys[row] for row in new], torch.from_numpy(rows))
+            self._add([keys[row] for row in new], vectors[new])
         self._in_cache = len(self)
 
 
@@ -97,8 +94,8 @@ class Given:
 def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> Iterator[None]:
     """Let transformers that encode without gradients encode a text once, for as long as this context lasts.
 
-    Transformers of the same weights share what they give. It takes 4 bytes a number of the vector of each text, a
-    gigabyte at most.
+    Transformers of the same weights share what they give: texts that they cut into other windows have other tokens. It
+    takes 4 bytes a number of the vector of each text, a gigabyte at most.
 
     Args:
         encoders: transformers as their folders, which are their names, have them, and are left while this lasts; others

@@ -107,6 +107,15 @@ def test_two_of_one_folder_share_and_one_of_other_weights_does_not(
         assert sum(read) == len(MORE)
 
 
+def test_one_that_cuts_texts_elsewhere_has_vectors_of_its_own(tiny_bert: Path) -> None:
+    whole = TransformerEncoder(tiny_bert, max_length=8).eval()
+    parts = TransformerEncoder(tiny_bert, max_length=4, windows=2).eval()
+    expected = vectors(parts, TEXTS)
+    with each_text_once([whole, parts]):
+        assert not np.allclose(vectors(whole, TEXTS), expected)
+        close(vectors(parts, TEXTS), expected)
+
+
 def test_what_is_full_begins_anew(
     tiny_bert: Path, read: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
