@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,11 @@ from longtail.errors import BadInput
 from longtail.files import kept
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.encoders.given import each_text_once
 from longtail.modules.encoders.knowledge import add_to, projected
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import TransformerTokenizer, model_digest, model_folder
 from longtail.topk import FloatArray
-from longtail.train.rates import new_to
 from longtail.train.run import Run
 
 NONE = "none"
@@ -79,9 +76,8 @@ def know(run: Run, encoder: Encoder, name: str, weight: float) -> None:
     texts = [features[i] for i in ids.tolist()]
     folder = None if run.cache is None else run.cache / f"knowledge-{_key(name, texts)}"
     if run.plan is not None:
-        new = new_to(run.plan, "knowledge", texts)
-        if new and (folder is None or not folder.is_dir()):
-            _encoded(run, name, new)
+        if folder is None or not folder.is_dir():
+            _encoded(run, name, texts)
         return
     vectors = _encoded(run, name, texts) if folder is None else _kept(run, folder, name, texts)
     add_to(encoder.table, ids, np.float32(weight) * projected(vectors, encoder.width))
@@ -97,12 +93,9 @@ def _encoded(run: Run, name: str, texts: list[str]) -> FloatArray:
     """(n, H) float32 vectors of texts under a language model."""
     length = min(_TOKENS, TransformerTokenizer(name).max_length)  # some are made for less
     model = TransformerEncoder(name, max_length=length).to(run.device).eval()
-    encode = partial(run.embed, model, model.label_tokenizer(texts), what="encoding the vocabulary")
-    if run.plan is not None:
-        return encode()
-    run.log.say(f"encoding {len(texts):,} words with {name}, once")
-    with each_text_once([model], run.cache):
-        return encode()
+    if run.plan is None:
+        run.log.say(f"encoding {len(texts):,} words with {name}, once")
+    return run.embed(model, model.label_tokenizer(texts), what="encoding the vocabulary")
 
 
 def _kept(run: Run, folder: Path, name: str, texts: list[str]) -> FloatArray:

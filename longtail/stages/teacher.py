@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -18,6 +17,7 @@ from longtail.arrays import load_arrays, save_arrays
 from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, digest, load_csr, save_csr, values_at
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import kept
 from longtail.hashes import sha256
@@ -26,7 +26,7 @@ from longtail.model import Model, open_model
 from longtail.model.exports import transformers_of
 from longtail.model.remembering import said_of_labels
 from longtail.model.saved import CARD
-from longtail.modules.encoders.given import each_text_once
+from longtail.modules.encoders.given import ask_first, each_text_once
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import POSITIVE, option
 from longtail.stages.held_out import FusionOptions
@@ -36,11 +36,11 @@ from longtail.stages.start import must_not_have_seen
 from longtail.stages.task import Task
 from longtail.topk import FloatArray, IntArray
 from longtail.train.plan import SAMPLE, timed
-from longtail.train.rates import new_to
 from longtail.train.run import Run
 
 Taught: TypeAlias = Callable[..., dict[str, Tensor]]
 _ARRAYS = ("queries", "table")
+_BLOCK = 8_192  # texts encoded at a time, of which nothing is kept but what transformers give
 
 
 class Asked(NamedTuple):
@@ -138,22 +138,25 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
     kind = "memory" if relates else "fused" if teacher.fusion is not None else _last_inner_product(teacher)
     scorer, N, L = teacher.scorer(kind), len(documents), len(teacher.labels)
     nothing = CSR((N, L), dtype=np.float32)
+    every = _every_text(task, teacher, labels=relates) if transformers else documents
     if run.plan is not None:
         width, some = scorer.table(slice(0, 1)).shape[1], documents.take(np.arange(min(SAMPLE, N)))
         encode = partial(teacher.encode, some)
         seconds = run.plan.once(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
         texts, numbers = N + relates * L, sum(part.width for part in transformers)
-        if transformers:  # which encode a text once, whichever of a run's teachers asks
-            both = [documents, *[teacher.labels] * relates]
-            texts = len(new_to(run.plan, "teacher", chain(*(zip(*of.fields.values(), strict=True) for of in both))))
-        run.plan.add("asking the teacher", texts * seconds, held=4 * ((N + L) * width + texts * numbers))
+        if transformers:  # which are asked about every text first, once for both teachers of a run
+            counted: set[str] = run.plan.once("texts that a teacher was asked about", set)
+            texts = 0 if every.digest() in counted else len(every)
+            counted.add(every.digest())
+        run.plan.add("asking the teacher", texts * seconds, held=4 * ((N + L) * width + len(every) * numbers))
         queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
         return Asked(queries, table, nothing)
 
     @cache
     def ask() -> Asked:
         run.log.say(f"asking the teacher, {model.parent}, about {N:,} documents, once")
-        with run.log.parts("asking the teacher"), each_text_once(transformers, run.cache):
+        with run.log.parts("asking the teacher"), each_text_once(transformers) as given:
+            ask_first(given, every.digest(), partial(_encode_all, teacher, every), run.cache)
             scale = np.float32(1 if teacher.fusion is not None else 1 / temperature)
             vectors = teacher.encode(documents)
             beside = said_of_labels(teacher, known.documents, known.targets, vectors) if relates else nothing
@@ -172,6 +175,19 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
         lambda path: load_arrays(path, _ARRAYS, mapped=True),
     )
     return Asked(queries, table, kept(beside, lambda: save_csr(ask().beside, beside), load_csr) if relates else nothing)
+
+
+def _every_text(task: Task, teacher: Model, *, labels: bool) -> Texts:
+    """What both teachers of a run are asked about, each text once: the second about held-out documents, too."""
+    every = task.train.documents.followed_by(task.held_out.documents)
+    columns = (every.followed_by(teacher.labels) if labels else every).fields
+    texts = sorted({*zip(*(columns[name] for name in teacher.fields), strict=True)})
+    return Texts.by_field([dict(zip(teacher.fields, text, strict=True)) for text in texts], teacher.fields)
+
+
+def _encode_all(teacher: Model, texts: Texts) -> None:
+    for start in range(0, len(texts), _BLOCK):
+        teacher.encode(texts.take(np.arange(start, min(start + _BLOCK, len(texts)))))
 
 
 def _last_inner_product(model: Model) -> str:

@@ -148,7 +148,7 @@ class Plan:
         self.held = max(self.held, held)
 
     def once(self, of: object, measure: Callable[[], Result]) -> Result:
-        """What is measured once, as the seconds of a unit of something."""
+        """What is measured or counted once for all plans of a run, as the seconds of a unit of something."""
         found: Result = self._measured[of] if of in self._measured else self._measured.setdefault(of, measure())
         return found
 

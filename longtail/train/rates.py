@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TypeVar
-
 import numpy as np
 import torch
 
@@ -12,8 +9,6 @@ from longtail.batches.clusters import balanced_clusters, cuts
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.text.ragged import Ragged
 from longtail.train.plan import SAMPLE, Plan, timed
-
-Text = TypeVar("Text", bound=Hashable)
 
 
 def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, str], device: torch.device) -> float:
@@ -31,14 +26,6 @@ def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, s
     return plan.once(
         (*of, type(encoder), encoder.width), lambda: timed(lambda: embed(encoder, some, device=device), device) / count
     )
-
-
-def new_to(plan: Plan, what: str, texts: Iterable[Text]) -> list[Text]:
-    """The texts, each once, that a plan has not counted yet for what makes something of a text once."""
-    counted: set[Text] = plan.once(("counted", what), set)
-    new = [text for text in dict.fromkeys(texts) if text not in counted]
-    counted.update(new)
-    return new
 
 
 def seconds_of_clusters(plan: Plan, count: int, width: int, size: int, device: torch.device) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from longtail.arrays import load_arrays, save_arrays
-from longtail.errors import BadInput
-from longtail.files import remove_folder
+from longtail.files import kept
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.text.huggingface import model_digest, model_folder
 from longtail.text.tokens import PaddedTokens
@@ -33,7 +32,6 @@ class Given:
     def __init__(self, width: int) -> None:
         self._places: dict[bytes, int] = {}
         self._vectors = np.empty((0, width), np.float32)  # as many rows as there are places, or more
-        self._in_cache = 0  # of the places, the first
 
     def __len__(self) -> int:
         return len(self._places)
@@ -46,7 +44,7 @@ class Given:
             encode: gives the vectors of those that are new; of texts that are the same, of one.
         """
         if 4 * self._vectors.shape[1] * len(self) >= _MOST:
-            self._places, self._in_cache = {}, 0
+            self._places = {}
         ids = text.ids.to(torch.int32).cpu().numpy()
         lengths = text.mask.sum(1).tolist()
         keys = [row[:length].tobytes() for row, length in zip(ids, lengths, strict=True)]
@@ -64,34 +62,21 @@ class Given:
             self._vectors = np.concatenate([self._vectors[:before], np.empty((more, vectors.shape[1]), np.float32)])
         self._vectors[before : len(self)] = vectors
 
-    def save(self, cache: Path, name: str) -> None:
-        """Write the vectors that are new to a cache, as a folder of their own, if there are some."""
-        since, self._in_cache = self._in_cache, len(self)
-        if since == len(self):
-            return
-        keys = list(self._places)[since:]
-        folder = cache / f"{name}-{hashlib.sha256(b''.join(keys)).hexdigest()[:16]}"
-        if not folder.is_dir():
-            tokens = np.frombuffer(b"".join(keys), np.int32)
-            ends = np.cumsum([len(key) // 4 for key in keys])
-            save_arrays(folder, dict(zip(_ARRAYS, (tokens, ends, self._vectors[since : len(self)]), strict=True)))
+    def save(self, folder: Path) -> None:
+        """Write all of them into a new folder, which appears whole or not at all."""
+        tokens = np.frombuffer(b"".join(self._places), np.int32)
+        ends = np.cumsum([len(key) // 4 for key in self._places])
+        save_arrays(folder, dict(zip(_ARRAYS, (tokens, ends, self._vectors[: len(self)]), strict=True)))
 
-    def load(self, cache: Path, name: str) -> None:
-        """Add what a cache has under a name; what is not as it was written is removed."""
-        for folder in sorted(cache.glob(f"{name}-*")):
-            try:
-                tokens, ends, vectors = load_arrays(folder, _ARRAYS, mapped=True)
-            except BadInput:
-                remove_folder(folder)
-                continue
-            keys = [row.tobytes() for row in np.split(np.asarray(tokens, np.int32), ends[:-1])]
-            new = [row for row, key in enumerate(keys) if key not in self._places]
-            self._add([keys[row] for row in new], vectors[new])
-        self._in_cache = len(self)
+    def load(self, folder: Path) -> None:
+        """Have what `save` wrote, and nothing else."""
+        tokens, ends, vectors = load_arrays(folder, _ARRAYS)
+        self._places = {row.tobytes(): place for place, row in enumerate(np.split(tokens, ends[:-1]))}
+        self._vectors = vectors
 
 
 @contextmanager
-def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> Iterator[None]:
+def each_text_once(encoders: Iterable[nn.Module]) -> Iterator[Mapping[str, Given]]:
     """Let transformers that encode without gradients encode a text once, for as long as this context lasts.
 
     Transformers of the same weights share what they give: texts that they cut into other windows have other tokens. It
@@ -100,21 +85,42 @@ def each_text_once(encoders: Iterable[nn.Module], cache: Path | None = None) -> 
     Args:
         encoders: transformers as their folders, which are their names, have them, and are left while this lasts; others
             are used as ever.
-        cache: a folder that may have vectors from before, and gets those that are new; none if left out.
+
+    Yields:
+        What transformers have given, by a hash of their weights.
     """
     used, given = [one for one in encoders if isinstance(one, TransformerEncoder)], dict[str, Given]()
     for encoder in used:
-        name = f"vectors-{model_digest(model_folder(encoder.name))[:32]}"
-        if name not in given:
-            given[name] = Given(encoder.width)
-            if cache is not None:
-                given[name].load(cache, name)
-        encoder.given = given[name].of
+        weights = model_digest(model_folder(encoder.name))
+        encoder.given = given.setdefault(weights, Given(encoder.width)).of
     try:
-        yield
-        if cache is not None:
-            for name, one in given.items():
-                one.save(cache, name)
+        yield given
     finally:
         for encoder in used:
             encoder.given = None
+
+
+def ask_first(given: Mapping[str, Given], texts: str, ask: Callable[[], object], cache: Path | None) -> None:
+    """Have transformers give the vectors of some texts before any others, or take them from a cache.
+
+    How a vector is rounded depends a little on the texts that it is encoded beside. So whoever asks about the same
+    texts first has the same bits, whichever of them it needs.
+
+    Args:
+        given: inside `each_text_once`, and still empty.
+        texts: a hash of them.
+        ask: encodes them.
+        cache: a folder that keeps their vectors by both hashes; None for none.
+    """
+    if cache is None:
+        if given:
+            ask()
+        return
+    for weights, one in given.items():
+        folder = cache / f"vectors-{hashlib.sha256(f'{weights} {texts}'.encode()).hexdigest()[:32]}"
+
+        def save(one: Given = one, folder: Path = folder) -> None:
+            ask()
+            one.save(folder)
+
+        kept(folder, save, one.load)
