@@ -143,11 +143,10 @@ class EnrichedTask:
         return None if self.linking is None else self.linking.linked(self.task.text, known.finished())
 
     def linked_now(self, known: Enriched) -> Linked | None:
-        """What enriches a new document in training; None where its text alone will do, or there is no linker yet."""
-        alike = known.enrichment is None or known.enrichment.combiner.passes
-        if self.linking is None or alike or self.linking.o.share_encoder:
+        """What would enrich a new document now; None where there is no linker yet."""
+        if self.linking is None or self.linking.o.share_encoder:
             return None
-        return Linked(self.linking.linker(), self.linking.o.links, known.finished())
+        return self.linking.believed(Linked(self.linking.linker(), self.linking.o.links, known.finished()))
 
 
 def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: float) -> EnrichedTask:

@@ -135,11 +135,15 @@ class Linking:
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
         linked = Linked(linker, self.o.links, enrichment)
         if self.run.plan is None:
-            found = linked.find(self.held_out.documents)
-            self.report(found)
-            if self.o.link_chances:
-                linked = replace(linked, chances=Chances.learn(found, self.held_out.targets))
-        return linked
+            self.report(linked.find(self.held_out.documents))
+        return self.believed(linked)
+
+    def believed(self, linked: Linked) -> Linked:
+        """The same, believing links as far as those that it finds for the held-out documents are true."""
+        if self.run.plan is not None or not self.o.link_chances:
+            return linked
+        found = linked.find(self.held_out.documents)
+        return replace(linked, chances=Chances.learn(found, self.held_out.targets))
 
     def links_to_train_with(self) -> CSR:
         """The (N, M) links that training documents are enriched with. Linkers are trained here: the first stage.

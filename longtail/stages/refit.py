@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from longtail.model.calibration import Calibration
 from longtail.model.ensemble import AnyModel
 from longtail.model.remembering import remember
 from longtail.model.side_by_side import is_bag, side_by_side
+from longtail.modules.linker import Chances
 from longtail.search.fusion import Fusion
 from longtail.search.narrow import narrowings
 from longtail.topk import Float64Array
@@ -37,21 +39,27 @@ class Learned(NamedTuple):
         fusion: (S + 1, 3) float64 weights; None where there are none.
         memory: (S + 2, 3) float64 weights; None where no memory is kept.
         calibrations: by score kind.
+        chances: how far predicted links are believed; None where they are certain, or there are none.
     """
 
     fusion: Float64Array | None
     memory: Float64Array | None
     calibrations: Mapping[str, Calibration]
+    chances: Chances | None
 
     @classmethod
     def by(cls, model: Model) -> Learned:
         """What a model has learned."""
         fusion = None if model.fusion is None else model.fusion.weights
-        return cls(fusion, None if model.memory is None else model.memory.weights, model.calibrations)
+        memory = None if model.memory is None else model.memory.weights
+        chances = model.linked.chances if isinstance(model, Bundle) and model.linked is not None else None
+        return cls(fusion, memory, model.calibrations, chances)
 
     def given_to(self, model: AnyModel, train: Split) -> AnyModel:
         """A model that has seen all documents, ranking by these weights; if it looks by fewer numbers, then again."""
         assert self.fusion is not None
+        if isinstance(model, Bundle) and model.linked is not None:
+            model = replace(model, linked=replace(model.linked, chances=self.chances))
         fusion = Fusion(self.fusion, label_frequency(train.targets))
         memory = None if self.memory is None else remember(model, train.documents, train.targets, self.memory)
         given = model.fused_by(fusion, memory).calibrated_by(self.calibrations)

@@ -16,6 +16,7 @@ from longtail import Dataset, LongtailError, load, recipes
 from longtail.batches.links import heaviest_links
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr_of_lists
+from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 from longtail.files import write_json
 from longtail.model import Bundle
@@ -23,7 +24,9 @@ from longtail.model.explanation import linked_nodes
 from longtail.modules.linker import Linked
 from longtail.search import weighing as weighing_module
 from longtail.stages import enriching as enriching_module
+from longtail.stages import task as task_module
 from longtail.stages.linking import Linking, LinkOptions, links_of
+from longtail.stages.refit import before_refit
 from longtail.testing.planted import planted_links
 from longtail.text.tokens import Tokens
 from longtail.topk import TopK
@@ -291,6 +294,48 @@ def test_a_finished_run_holds_its_linker_once_and_makes_a_lost_model_again(data:
     assert made.keys() == again.keys()
     for name, array in made.items():
         np.testing.assert_array_equal(array, again[name], err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [("oak", OAK), ("oak", OUT_OF_FOLD), ("oak", {**OAK, "link_chances": False}), ("unidec", {"enrich": "links"})],
+)
+def test_a_second_run_on_all_documents_believes_links_as_the_first_one_learned(
+    data: Dataset, recipe: str, options: dict[str, object], tmp_path: Path
+) -> None:
+    """The fusion and the probabilities that it has from the first run are those of such links."""
+    (name,) = data.graphs
+    given = {**SMALL, **options, "linker": "ngame", "linker_epochs": 1, "validation": 0.2, "refit": True}
+    given |= {"enrich": name} if "enrich" in options else {}
+    given = {key: value for key, value in given.items() if key != "cluster_from" or recipe == "oak"}
+    recipes.RECIPES[recipe](data, out=tmp_path / "run", **given)
+    first, served = before_refit(tmp_path / "run", torch.device("cpu")), load(tmp_path / "run")
+    assert isinstance(first, Bundle)
+    assert isinstance(served, Bundle)
+    assert first.linked is not None
+    assert served.linked is not None
+    assert (first.linked.chances is None) is (options.get("link_chances") is False)
+    assert served.linked.chances == first.linked.chances
+    assert not np.array_equal(first.vectors["encoder"], served.vectors["encoder"])  # it is another run
+
+
+@pytest.mark.parametrize("options", [{}, {"combiner": "early"}, {"bank_residual": True}], ids=str)
+def test_training_is_judged_by_links_as_they_will_be_believed(
+    data: Dataset, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[Linked | None] = []
+    plain = task_module.held_out_score
+
+    def score(run: Run, model: Bundle, held_out: Split) -> float:
+        if run.plan is None:
+            judged.append(model.linked)
+        return plain(run, model, held_out)
+
+    monkeypatch.setattr(task_module, "held_out_score", score)
+    model = recipes.oak(data, **OAK | {"validation": 0.2, "evaluate_every": 1, **options})
+    assert model.linked is not None
+    assert model.linked.chances is not None
+    assert [linked and linked.chances for linked in judged] == [model.linked.chances] * 2
 
 
 def test_the_log_says_how_good_the_links_are_and_how_even_the_attention(data: Dataset, tmp_path: Path) -> None:
