@@ -10,7 +10,7 @@ import numpy as np
 from longtail.batches.batch import entries_in_pool
 from longtail.data.sparse import CSR, csr, row_of_entry
 from longtail.data.split import Split
-from longtail.data.texts import Strings
+from longtail.data.texts import Strings, canonical
 from longtail.topk import BoolArray, IntArray
 
 
@@ -18,7 +18,7 @@ from longtail.topk import BoolArray, IntArray
 class NodeTexts:
     """Which nodes have the same text as what a document or label is known to go with.
 
-    A text is the title, whatever its case and spaces: an encoder of titles sees no more.
+    A text is the title in NFC, whatever its case and spaces: an encoder of titles sees no more.
 
     Attributes:
         ids: (M,) int64 in [0, T), the text of each node.
@@ -67,4 +67,4 @@ class NodeTexts:
 
 
 def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return " ".join(canonical(text).casefold().split())

@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from longtail.data.dataset import Dataset, assembled
-from longtail.data.filters import identity_pairs, matches, proposed_pairs, without
+from longtail.data.filters import identity_pairs, matches, proposed_pairs, same_texts, without
 from longtail.data.graph import Graph
 from longtail.data.io.folder import SIDES, Folder, Side
 from longtail.data.io.formats import excerpt
@@ -193,7 +193,7 @@ def _strange_uids(path: Path, side: Side, documents: Texts, labels: Texts) -> It
     """Documents and labels that share uids and mostly not titles are numbered each on their own."""
     if len(documents.uids.blob) and len(labels.uids.blob):
         itself = matches(documents.uids, labels.uids)
-        same = itself.multiply(matches(documents.fields["title"], labels.fields["title"])).nnz
+        same = itself.multiply(same_texts(documents.fields["title"], labels.fields["title"])).nnz
         if 2 * same < itself.nnz:
             problem = f"{itself.nnz} {side} documents have the uid of a label, and only {same} of these its title too"
             yield BadInput(

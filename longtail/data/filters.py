@@ -23,6 +23,11 @@ def matches(left: Strings, right: Strings) -> CSR:
     return _ones(of_left @ of_right.T)
 
 
+def same_texts(left: Strings, right: Strings) -> CSR:
+    """(n, m) CSR of ones: which strings are the same text, in Unicode NFC. The empty one is the same as none."""
+    return matches(left.canonical(), right.canonical())
+
+
 class Same:
     """Which of m strings are equal to others: `matches` for one side that is asked again and again, 16 bytes a string.
 
@@ -68,7 +73,7 @@ def identity_pairs(documents: Texts, labels: Texts) -> CSR:
     """
     if len(documents.uids.blob) and len(labels.uids.blob):
         return matches(documents.uids, labels.uids)
-    return matches(documents.fields["title"].canonical(), labels.fields["title"].canonical())
+    return same_texts(documents.fields["title"], labels.fields["title"])
 
 
 def reciprocal_pairs(itself: CSR, train_itself: CSR, train_targets: CSR) -> CSR:
@@ -90,8 +95,7 @@ def answers(targets: CSR, nodes: Strings, labels: Texts) -> CSR:
         nodes: M texts.
         labels: L of them.
     """
-    titles = matches(nodes.canonical(), labels.fields["title"].canonical())
-    same = union(titles, matches(nodes, labels.uids))
+    same = union(same_texts(nodes, labels.fields["title"]), matches(nodes, labels.uids))
     return _ones(targets @ same.T)
 
 

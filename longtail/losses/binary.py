@@ -39,7 +39,8 @@ def binary_cross_entropy(
 
     Jain et al., 2023 (Renee), which sums over labels.
     """
-    logits = scores if temperature == 1 else scores / temperature
+    logits = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    logits = logits if temperature == 1 else logits / temperature
     return with_gradient(logits, *_one_versus_all(_logistic, logits, targets, mask, over_labels))
 
 

@@ -58,11 +58,22 @@ def _thresholds(logits: Tensor, mask: Tensor, crowded: Tensor, k: int) -> Tensor
     low, high = torch.where(crowded, low, 0), torch.where(crowded, high, 0)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        over = (logits - middle).sigmoid().sum(1, keepdim=True) > k
+        over = _over(logits - middle, k) > 0
         low, high = torch.where(over, middle, low), torch.where(over, high, middle)
     found = (low + high) / 2
     for _ in range(_POLISH):
-        p = (logits - found).sigmoid()
-        spread = (p * (1 - p)).sum(1, keepdim=True).clamp(min=torch.finfo(p.dtype).tiny)
-        found = (found + (p.sum(1, keepdim=True) - k) / spread).clamp(low, high)
+        apart = logits - found
+        spread = (apart.sigmoid() * (-apart).sigmoid()).sum(1, keepdim=True).clamp(min=torch.finfo(apart.dtype).tiny)
+        found = (found + _over(apart, k) / spread).clamp(low, high)
     return found
+
+
+def _over(apart: Tensor, k: int) -> Tensor:
+    """(B, 1) by how much the sigmoids of (B, P) distances to a threshold add up to more than k.
+
+    A whole number of labels above it, and what each label lacks of being all above or all below: where k labels are far
+    above all others, the sum is k but for numbers that are less than what a sum near k can tell.
+    """
+    above = apart > 0
+    lacking = (-apart.abs()).sigmoid()
+    return above.sum(1, keepdim=True) - k + torch.where(above, -lacking, lacking).sum(1, keepdim=True)

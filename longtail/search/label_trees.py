@@ -46,6 +46,19 @@ class LabelTree:
         """Nodes that have nodes below them, ascending."""
         return np.unique(self.parents[1:])
 
+    def above_labels(self) -> LabelTree:
+        """The same without nodes that have none of the labels below them, as of a model with a part of its labels."""
+        there, above = np.zeros(len(self.parents), bool), self.leaves[self.leaves >= 0]
+        there[ROOT] = True
+        while len(above):
+            there[above] = True
+            above = np.unique(self.parents[above])
+            above = above[above >= 0]
+        if there.all():
+            return self
+        at = np.append(np.cumsum(there) - 1, -1)  # -1 stays -1
+        return LabelTree(at[self.parents[there]], self.nodes[there], at[self.leaves], self.labels)
+
     def best_leaves(self, x: CSR, beam: int, link: Link) -> tuple[IntArray, IntArray, FloatArray]:
         """The leaves that a beam search ends in: texts (E,), nodes (E,), and the scores of these (E,).
 
@@ -99,13 +112,11 @@ class LabelTrees:
 
     def search(self, queries: Any, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, V) sparse queries, without those of the (Q, L) pairs to exclude."""
-        L, V = self.trees[0].labels.shape
-        check_search(queries.shape, (L, V), k, exclude)
-        beam = L if L <= _WHOLE else self.beam
-        step = max(1, _PAIRS // self._labels_a_text(beam))
+        check_search(queries.shape, self.trees[0].labels.shape, k, exclude)
+        step = max(1, _PAIRS // self._labels_a_text())
         found = []
         for start in range(0, queries.shape[0], step):
-            scores = self._scored(CSR(queries[start : start + step]), beam)
+            scores = self._scored(CSR(queries[start : start + step]))
             if exclude is not None:
                 scores = apart(scores, CSR(exclude[start : start + step]))
             found.append(ranked(scores, k))
@@ -121,18 +132,28 @@ class LabelTrees:
             found[texts, t] = nodes
         return found
 
-    def _scored(self, x: CSR, beam: int) -> CSR:
+    @cached_property
+    def _searched(self) -> tuple[Sequence[LabelTree], int]:
+        """The trees that are searched, and the beam: of few labels, all nodes that are above one of them."""
+        if self.trees[0].labels.shape[0] > _WHOLE:
+            return self.trees, self.beam
+        trees = [tree.above_labels() for tree in self.trees]
+        return trees, max(len(tree.parents) for tree in trees)
+
+    def _scored(self, x: CSR) -> CSR:
         """(n, L) the scores of labels that are found."""
-        parts = [tree.scored(x, beam, self._link) for tree in self.trees]
+        trees, beam = self._searched
+        parts = [tree.scored(x, beam, self._link) for tree in trees]
         if self._link is _margin:
             return parts[0]
         for part in parts:
             part.data = np.exp(part.data) / np.float32(len(parts))
         return CSR(sum(parts[1:], start=parts[0]))
 
-    def _labels_a_text(self, beam: int) -> int:
+    def _labels_a_text(self) -> int:
         """How many labels are scored for a text, at most."""
-        sizes = [np.sort(np.bincount(tree.leaves[tree.leaves >= 0], minlength=1))[-beam:] for tree in self.trees]
+        trees, beam = self._searched
+        sizes = [np.sort(np.bincount(tree.leaves[tree.leaves >= 0], minlength=1))[-beam:] for tree in trees]
         return max(1, int(sum(size.sum() for size in sizes)))
 
 

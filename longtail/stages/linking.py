@@ -8,7 +8,7 @@ from inspect import signature
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.filters import answers, apart, matches
+from longtail.data.filters import answers, apart, same_texts
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr, load_csr, row_of_entry, save_csr, take_entries
 from longtail.data.split import Split
@@ -226,11 +226,11 @@ class Linking:
         """The texts of labels that have nodes, none of which is a document that is not among some rows."""
         titles, links = self.train.documents.fields["title"], self.of_labels
         if rows is not None:
-            unseen = matches(titles.take(np.setdiff1d(np.arange(len(titles)), rows)), self.nodes.fields["title"])
+            unseen = same_texts(titles.take(np.setdiff1d(np.arange(len(titles)), rows)), self.nodes.fields["title"])
             links = take_entries(links, ~np.isin(links.indices, unseen.indices))
         some = np.flatnonzero(np.diff(links.indptr))
         texts = self.labels.take(some)
-        itself = matches(texts.fields["title"], self.nodes.fields["title"])
+        itself = same_texts(texts.fields["title"], self.nodes.fields["title"])
         return Split(texts, csr(row_of_entry(links[some]), links[some].indices, itself.shape), itself)
 
     def _trained(self, name: str, data: Dataset) -> Bundle:
@@ -299,7 +299,7 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
     nodes, weighted = graph.nodes, graph.train
     assert weighted is not None
     of_labels = CSR((len(titles), len(nodes)), dtype=np.float32) if graph.label is None else graph.label
-    itself = matches(dataset.train.documents.fields["title"].canonical(), nodes.canonical())
+    itself = same_texts(dataset.train.documents.fields["title"], nodes)
     links = apart(weighted, itself)
     split = Split(dataset.train.documents, csr(row_of_entry(links), links.indices, links.shape), itself)
     return Linking(
@@ -309,7 +309,7 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         answers(dataset.train.targets[kept], nodes, dataset.labels),
         Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
         Texts(Strings.of([""] * len(titles)), dataset.labels.fields),
-        apart(of_labels, matches(titles, nodes)),
+        apart(of_labels, same_texts(titles, nodes)),
         recipe,
         o,
         run,

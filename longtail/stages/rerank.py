@@ -18,7 +18,7 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
-from longtail.data.filters import matches, union, without
+from longtail.data.filters import same_texts, union, without
 from longtail.data.holdout import rows_at_random, without_orphaned_labels
 from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
@@ -219,7 +219,7 @@ def hard_negatives(run: Run, model: Model, split: Split, dataset: Dataset, lengt
         return np.full((len(split), length), -1)
     with run.log.parts("hard negatives"):
         texts = Strings.of(split.documents.joined(model.fields))
-        exclude = union(known(split), matches(texts, dataset.labels.fields[FIELD].canonical()))
+        exclude = union(known(split), same_texts(texts, dataset.labels.fields[FIELD]))
         found = []
         for start in range(0, len(split), _BLOCK):
             rows = np.arange(start, min(start + _BLOCK, len(split)))

@@ -103,7 +103,7 @@ class PairTokenizer:
     @property
     def fingerprint(self) -> str:
         """A hash of everything that decides the tokens of a text."""
-        return hashlib.sha256(f"{self._rules.to_str()} for pairs".encode()).hexdigest()
+        return hashlib.sha256(f"{self._rules.to_str()} for pairs, {self.room}".encode()).hexdigest()
 
     def __len__(self) -> int:
         """One more than the largest id that it gives."""

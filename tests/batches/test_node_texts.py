@@ -28,6 +28,13 @@ def numbers(rows: IntArray) -> VectorTokens:
     return VectorTokens(torch.from_numpy(rows[:, None].astype(np.float32)))
 
 
+def test_texts_that_are_the_same_to_a_reader_are_the_same() -> None:
+    """An encoder reads NFC, so that an accent of its own and a letter that has it are one."""
+    rows = Split(Texts.of(["Cafe\u0301"]), csr_of_lists([[0]], 1))
+    texts = NodeTexts.of(Strings.of(["caf\u00e9", "cafe", "ti\u0308"]), rows, Strings.of(["t\u00ef"]))
+    assert texts.shared("documents", np.array([0]), np.arange(3)).tolist() == [[True, False, True]]
+
+
 def test_own_true_and_filtered_texts_by_hand() -> None:
     texts = NodeTexts.of(NODES, ROWS, LABELS)
     every = np.arange(6)

@@ -68,3 +68,16 @@ def test_equals_torch() -> None:
 
 def test_a_temperature_divides_the_scores(agree: Check) -> None:
     agree(partial(binary_cross_entropy, temperature=0.5), lambda scores, *rest: binary_cross_entropy(2 * scores, *rest))
+
+
+@pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
+def test_scores_are_widened_before_they_are_divided(narrow: torch.dtype) -> None:
+    scores = torch.tensor([[9000.0, -9000.0, 1.5]], dtype=narrow).requires_grad_()
+    targets, mask = torch.tensor([[0.0, 1.0, 1.0]]), torch.ones(1, 3, dtype=torch.bool)
+    value = binary_cross_entropy(scores, targets, mask, temperature=0.05)
+    wide = binary_cross_entropy(scores.detach().float(), targets, mask, temperature=0.05)
+    assert value == wide
+    assert math.isfinite(wide)
+    (gradient,) = torch.autograd.grad(value, scores)
+    assert gradient.dtype == narrow
+    assert gradient.isfinite().all()

@@ -42,3 +42,16 @@ def test_the_places_add_up() -> None:
     mask = torch.ones(1, 30, dtype=torch.bool)
     each = [soft_top_k(scores, torch.eye(30)[label : label + 1], mask, k=4, temperature=0.3) for label in range(30)]
     assert torch.stack(each).neg().exp().sum() == pytest.approx(4)
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.6, 0.8, 0.95, 1.5])
+def test_where_the_first_labels_are_far_above_all_others_a_threshold_is_between_them(gap: float) -> None:
+    """The sum of the probabilities is k at any threshold there, but for what float32 cannot add to k."""
+    scores = torch.tensor([[0.95, 0.94, 0.93, 0.92, 0.91, 0.91 - gap, 0.9 - gap, *[0.8 - gap] * 90]])
+    targets, mask = torch.eye(97)[5:6], torch.ones(1, 97, dtype=torch.bool)
+    found = []
+    for kind in (torch.float32, torch.float64):
+        x = scores.to(kind).requires_grad_()
+        value = soft_top_k(x, targets.to(kind), mask)
+        found.append((value.detach().double(), torch.autograd.grad(value, x)[0].double()))
+    torch.testing.assert_close(*found, rtol=1e-3, atol=1e-3)

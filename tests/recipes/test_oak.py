@@ -455,6 +455,19 @@ def test_a_node_of_the_documents_own_text_is_no_link_and_no_negative(monkeypatch
     assert held_out.filtered.toarray().tolist() == [own[i] for i in which]
 
 
+def test_a_text_is_its_own_node_however_its_accents_are_written() -> None:
+    nodes = Strings.of(["Caf\u00e9", "plain"])
+    links = csr_of_lists([[0, 1], [1]], 2)
+    train = Split(Texts.of(["Cafe\u0301", "other"]), csr_of_lists([[0], [1]], 2))
+    data = Dataset("d", train, Texts.of(["Cafe\u0301", "label"]), graphs={"a": Graph(nodes, links, links)})
+    linking = links_of(Run(), data, recipes.ngame, LinkOptions(label_rows=True), validation=0.0)
+    assert linking is not None
+    assert linking.links.toarray().tolist() == [[0, 1], [0, 1]]
+    assert linking.of_labels.toarray().tolist() == [[0, 1], [0, 1]]
+    assert linking._label_rows(np.array([0, 1])).filtered.toarray().tolist() == [[1, 0], [0, 0]]  # type: ignore[union-attr]
+    assert linking._label_rows(np.array([1])).targets.toarray().tolist() == [[0, 1], [0, 1]]
+
+
 def test_answer_free_links_do_not_give_a_label_away() -> None:
     nodes = Strings.of(["shoe", "table", "wood"])  # two of them are labels
     weighted = CSR(np.array([[1, 2, 0], [0, 3, 4], [0, 5, 0], [6, 0, 0]], np.float32))

@@ -74,6 +74,22 @@ def test_a_beam_keeps_the_best_nodes_of_each_depth(monkeypatch: pytest.MonkeyPat
         assert sorted(top.ids[text][top.ids[text] >= 0].tolist()) == np.flatnonzero(node == LEAVES).tolist()
 
 
+@pytest.mark.parametrize("kept", [[0], [7], [4, 8], [1, 4]], ids=str)
+def test_some_of_the_labels_are_scored_as_among_all_however_few_they_are(kept: list[int]) -> None:
+    """As of a label that is explained, or was added: it has fewer labels beside it than nodes above it."""
+    x, whole = queries(5), [tree(0), tree(10, np.array([3, 3, 2, 2, 4, 4, 4, -1, 2]))]
+    top = LabelTrees(whole, 10).search(x, L)
+    some = [LabelTree(one.parents, one.nodes, one.leaves[kept], one.labels[kept]) for one in whole]
+    few = LabelTrees(some, 10).search(x, len(kept))
+    for text in range(len(few)):
+        of_all = dict(zip(top.ids[text].tolist(), top.scores[text].tolist(), strict=True))
+        found = {kept[i]: score for i, score in zip(few.ids[text].tolist(), few.scores[text], strict=True) if i >= 0}
+        assert found == pytest.approx({label: of_all[label] for label in kept if label != 7}, rel=1e-5)
+    parts = [one.above_labels() for one in some]
+    assert sum(len(part.parents) for part in parts) <= sum(len(one.parents) for one in some)
+    assert (LabelTrees(some, 10).leaves(x) == LabelTrees(whole, 10).leaves(x)).all()  # a new label finds its place
+
+
 def test_texts_in_blocks_and_excluded_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     trees, x = LabelTrees([tree(0), tree(3)], 10), queries(6)
     whole = trees.search(x, L)

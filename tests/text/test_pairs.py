@@ -9,8 +9,10 @@ import pytest
 from tiny_bert import write_tiny_transformer
 from transformers import AutoTokenizer
 
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.text.pairs import PairTokenizer
+from longtail.text.tokens import token_table
 
 DOCUMENTS = ["red fish", "", "one two two blue"]
 LABELS = ["blue bird", "green", ""]
@@ -57,6 +59,14 @@ def test_what_is_saved_makes_the_same_pairs(tiny_bert: Path, tmp_path: Path) -> 
     first, second = (one.pairs(*table) for one, table in zip((tokenizer, again), tables, strict=True))
     np.testing.assert_array_equal(first.ids, second.ids)
     assert tokenizer.fingerprint == again.fingerprint
+
+
+def test_tokens_that_are_kept_are_those_of_the_same_length(tiny_bert: Path, tmp_path: Path) -> None:
+    texts = Texts.of(["red " * 15])
+    short, long = (PairTokenizer(tiny_bert, length) for length in (6, 16))
+    assert short.fingerprint != long.fingerprint
+    lengths = [len(token_table(texts, ["title"], one, tmp_path).ids) for one in (short, long, short)]
+    assert lengths == [2, 12, 2]
 
 
 @pytest.mark.parametrize("length", [4, 17])

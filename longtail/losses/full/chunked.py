@@ -28,6 +28,7 @@ from longtail.losses.pairs import Pairs
 
 _SCORES = {"cpu": 2**21}  # scores of a chunk: few enough to stay in the cache, enough for two threads to be worth it
 _SCORES_ELSEWHERE = 2**27
+_DRAWN = 4  # parts of the labels, at least, by which a value is had from some of them
 
 
 def binary_cross_entropy(
@@ -66,7 +67,8 @@ def binary_cross_entropy(
         labels = _Labels.of(part, chunk)
         pairs, scores = labels.positives, labels.of_positives()  # (E,)
         value = (softplus(scores) - pairs.weights * scores).sum()
-        some = replace(labels, size=max(1, labels.size // value_from))
+        parts = _DRAWN * value_from  # so that few labels are not all in one
+        some = replace(labels, size=max(1, min(labels.size // value_from, -(-len(part.table) // parts))))
         first = int(torch.randint(value_from, ())) if value_from > 1 else 0
         for block in some.chunks(first, value_from):
             block.scores[block.positives] = torch.finfo(scores.dtype).min

@@ -169,6 +169,16 @@ def test_a_value_from_some_of_the_negatives_is_right_on_average(monkeypatch):
     torch.testing.assert_close(torch.stack(values).mean(), exact.detach())
 
 
+def test_a_value_from_some_of_the_negatives_says_something_where_labels_are_few():
+    """They are not all in one part, which would be drawn once in so many times."""
+    generator = torch.Generator().manual_seed(0)
+    x, table = torch.randn(8, 4, generator=generator), torch.randn(320, 4, generator=generator)
+    nothing = known(torch.zeros(8, 320), torch.ones(8, 320, dtype=torch.bool))
+    exact = binary_cross_entropy(x, table, nothing)
+    values = torch.stack([binary_cross_entropy(x, table, nothing, value_from=8) for _ in range(20)])
+    assert (values - exact).abs().max() < 0.5 * exact
+
+
 class Largest(TorchDispatchMode):
     """Remembers the most numbers of a new tensor that any operation gave back."""
 
