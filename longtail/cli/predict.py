@@ -73,7 +73,7 @@ def predict(
     uids: Annotated[bool, typer.Option("--uids", help="Write the array uids, too, into an .npz file.")] = False,
     explain: _Explain = False,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
-    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate searches aside.")] = False,
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
     text: parts.Text = "title",
     content: parts.Content = None,

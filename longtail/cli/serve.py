@@ -33,7 +33,7 @@ def serve(
         float, typer.Option(help="Seconds in which the head of a request must arrive; then it is closed.", min=0.1)
     ] = 10.0,
     client_connections: Annotated[int, typer.Option(help="Connections of one address, in each process.", min=1)] = 1000,
-    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate indexes aside.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Leave approximate searches aside.")] = False,
     log_level: Annotated[str, typer.Option(help="debug logs every request.")] = "info",
     device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
 ) -> None:

@@ -21,7 +21,8 @@ def load(run: str | Path, *, device: str = "auto", changes: bool = True, exact: 
         run: the folder that `train` was given as ``--out``.
         device: a torch device, or ``auto`` for a GPU where there is one.
         changes: whether the changes of its labels count (``longtail labels``); False opens what was trained.
-        exact: leave aside the approximate indexes that are kept with the model (``longtail index``).
+        exact: leave aside the approximate indexes that are kept with the model (``longtail index``), and look for
+            labels by all numbers of their vectors.
 
     Raises:
         BadInput: the folder has no trained model, or its files are not those that were saved.

@@ -206,7 +206,7 @@ class Bundle(Model):
         return dict(self.vectors) | self._known_to_fusion() | links
 
     def over(self, labels: Texts, rows: Mapping[str, PerLabel], ids: IntArray) -> Bundle:
-        """The same encoder and fusion over other labels.
+        """The same encoder and fusion over other labels, which are looked for by all numbers.
 
         Args:
             labels: m texts with uids.
@@ -216,7 +216,9 @@ class Bundle(Model):
         vectors = {kind: rows[kind] for kind in self.vectors}
         fusion = self.fusion and Fusion(self.fusion.weights, rows["frequency"])
         memory, tree = rows.get("memory"), rows.get("links")
-        return replace(self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=memory, tree=tree)
+        return replace(
+            self, labels=labels, vectors=vectors, fusion=fusion, ids=ids, memory=memory, tree=tree, narrow=None
+        )
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Bundle:
         """The same model with the kind ``fused``, and ``memory`` where one is given; no probabilities are known yet."""

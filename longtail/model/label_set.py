@@ -18,10 +18,12 @@ from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
 from longtail.locks import alone
 from longtail.model.base import Model
+from longtail.model.bundle import Bundle
 from longtail.model.catalogue import Catalogue, Change, Correction, Example, State, state_of
 from longtail.model.corrections import checked
 from longtail.model.exports import keep_exports, open_to_answer
 from longtail.model.integrity import NAME, must_be_there
+from longtail.model.narrowing import still_narrowed
 from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
 from longtail.model.remembering import titles_of
@@ -57,7 +59,7 @@ class LabelSet:
     Args:
         run: the run folder.
         device: a torch device, or ``auto``.
-        exact: leave aside the approximate indexes that are kept with the model.
+        exact: leave aside the approximate indexes that are kept with the model, and look for labels by all numbers.
 
     Attributes:
         run: the run folder, links resolved.
@@ -180,6 +182,8 @@ class LabelSet:
         folder = self.run / f"model-{snapshot.number:09d}"
         remove_folder(folder)  # a crash left it
         model = snapshot.folded
+        if self._narrow is not None and isinstance(model, Bundle):
+            model = still_narrowed(model, self._narrow, snapshot.counts["added"])
         model.save(folder)
         keep_exports(self.run / before.folder, folder)
         for kind, index in snapshot.segments[0].indexes.items():
@@ -237,6 +241,9 @@ class LabelSet:
             model.memory.keys.titles = titles_of(self.run, model.memory)
         if not state.numbered and state.folder != "model":
             model = self._numbered(model)
+        self._narrow = model.narrow if isinstance(model, Bundle) else None
+        if self._exact:
+            model = model.over(model.labels, model.per_label(), model.ids)  # looks for labels by all numbers
         indexes = {} if self._exact else dict(_kept(model, folder / "index"))
         first = Segment.of(model, indexes)
         if self._reader is not None:

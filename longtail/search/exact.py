@@ -121,6 +121,8 @@ def finite(name: str, vectors: npt.ArrayLike, device: torch.device) -> Tensor:
     array = np.require(vectors, np.float32, "C")
     if array.ndim != 2:
         raise BadInput(name, f"expected 2 dimensions, found {array.ndim}", remedy="give one row for each vector")
+    if array.strides[0] != array.itemsize * array.shape[1]:
+        array = array.copy()  # numpy takes one row for contiguous whatever its strides, and a kernel goes by these
     tensor = torch.from_numpy(array) if array.flags.writeable else _read_only(array)
     if not tensor.sum().isfinite():  # one cheap pass; the dear one is for saying where
         bad = np.flatnonzero(~np.isfinite(array).all(1))

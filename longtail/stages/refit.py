@@ -7,27 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from longtail.data.split import Split
-from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Bundle, Model, open_model
 from longtail.model.calibration import Calibration
 from longtail.model.ensemble import AnyModel
+from longtail.model.narrowing import narrowed
 from longtail.model.remembering import remember
 from longtail.model.side_by_side import is_bag, side_by_side
 from longtail.modules.linker import Chances
 from longtail.search.fusion import Fusion
-from longtail.search.narrow import narrowings
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
-_ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
-_TRIED, _FIRST, _SAME = 500, 5, 0.999  # documents that say whether it does: how much of their first labels it finds
 _AGAIN = "refit"  # in a run folder: the run on all documents; further ones are refit-2, ...
 _BEFORE = "held_out"  # in a run folder: the model that has not seen the documents that were held out
 
@@ -130,30 +126,6 @@ def all_as_one(models: Sequence[Bundle], learned: Learned, train: Split) -> Bund
     if together is None:
         return learned.given_to(models[-1], train)
     return narrowed(learned.given_to(together, train), train.documents)
-
-
-def narrowed(model: Bundle, documents: Texts) -> Bundle:
-    """A model that looks for labels by as few numbers as find what it ranks first; by all, where fewer do not.
-
-    How much of the mean square of scores they must hold depends on the set: where all labels have much in common, as on
-    sets with many labels a document, that is most of it, and says nothing of which one is ahead.
-
-    Args:
-        model: has a fusion.
-        documents: texts as it will be asked about; some of them say what is found.
-    """
-    some = np.arange(len(documents))[:: len(documents) // _ASKED + 1]
-    asked = model.encode(documents.take(some))
-    rows = np.arange(len(model.labels))[:: len(model.labels) // _ASKED + 1]
-    queries, table = model.queries(asked, "fused"), model.table("fused", rows)
-    tried = asked[:: len(asked) // _TRIED + 1]
-    first = model.search(tried, _FIRST, kind="fused").ids
-    for narrow in narrowings(queries, table):
-        less = model.narrowed(narrow)
-        found = less.search(tried, _FIRST, kind="fused").ids
-        if (first[:, :, None] == found[:, None]).any(2).mean() >= _SAME:
-            return less
-    return model
 
 
 def keep_before_refit(run: Run, model: Model) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from longtail import load, recipes
 from longtail.model.label_set import LabelSet, NewLabel
+from longtail.model.narrowing import narrowed, still_narrowed
 from longtail.model.side_by_side import side_by_side
 from longtail.search.narrow import narrowings
-from longtail.stages.refit import narrowed
 from longtail.testing.planted import planted
 
 SMALL = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "epochs": 2, "ends": False, "device": "cpu"}
@@ -95,3 +95,36 @@ def test_a_narrowed_model_is_kept_and_its_labels_change_as_any(data, tmp_path):
     assert "new" in ranked[:3]
     others = [uid for uid in ranked if uid != "new"]
     assert others[:4] == [made.labels.uids[i] for i in expected.ids[0][:4]]
+
+
+def test_exact_leaves_no_label_out_and_labels_unlike_those_of_training_are_found(data, tmp_path):
+    made = recipes.unidec(data, **SMALL, validation=0.1, refit=True, out=tmp_path / "run")
+    texts = data.test.documents
+    whole = replace(made, narrow=None)
+    exact = load(tmp_path / "run", exact=True)
+    assert exact.narrow is None
+    for k in (1, 5, 30):
+        np.testing.assert_array_equal(exact.rank(texts, k).ids, whole.rank(texts, k).ids)
+    # labels whose vectors have what no label of training had are looked for by all numbers, folded in or not
+    words = [word for title in texts.fields["title"] for word in title.split()]
+    new = [" ".join(np.random.default_rng(i).choice(words, 3)) for i in range(120)]
+    labels = LabelSet(tmp_path / "run", device="cpu", exact=True)
+    labels.add([NewLabel(f"n{i}", title) for i, title in enumerate(new)])
+    labels.refresh()
+    expected = labels.model.rank(texts, 5).ids
+    labels.compact()
+    labels.close()
+    folded = load(tmp_path / "run")
+    found = folded.rank(texts, 5).ids
+    assert (expected[:, :, None] == found[:, None]).any(2).mean() >= 0.99
+    np.testing.assert_array_equal(load(tmp_path / "run", exact=True).rank(texts, 5).ids, expected)
+
+
+def test_a_model_looks_by_less_after_a_compaction_only_if_that_finds_its_labels(two, data):
+    model = narrowed(two[1], data.train.documents)
+    assert model.narrow is not None
+    whole = model.over(model.labels, model.per_label(), model.ids)
+    assert whole.narrow is None
+    assert still_narrowed(whole, model.narrow, 0).narrow is model.narrow
+    noise = np.random.default_rng(0).standard_normal(model.narrow.labels.shape).astype(np.float32)
+    assert still_narrowed(whole, model.narrow._replace(labels=noise), 10).narrow is None

@@ -155,3 +155,15 @@ def test_on_a_gpu() -> None:
     hidden = np.random.default_rng(2).random((31, 997)) < 0.4
     found = Exact(table, device="cuda").search(queries, 47, exclude=CSR(hidden.astype(np.float32)))
     check(found, textbook(queries, table, 47, hidden))
+
+
+def test_one_query_is_read_by_its_numbers_however_it_lies_in_memory() -> None:
+    """Columns of one row that were chosen by an array have strides of their own, which numpy calls contiguous."""
+    generator = np.random.default_rng(0)
+    table = generator.standard_normal((4000, 129)).astype(np.float32)
+    wide = generator.standard_normal((1, 257)).astype(np.float32)
+    query = wide[:, np.append(np.arange(128), 256)]
+    assert query.flags.c_contiguous
+    found = Exact(table).search(query, 5)
+    assert found.ids[0].tolist() == np.argsort(-(query @ table.T)[0])[:5].tolist()
+    np.testing.assert_array_equal(found.ids, Exact(table).search(query.repeat(9, 0), 5).ids[:1])
