@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
@@ -9,6 +11,7 @@ from torch.nn.functional import logsigmoid
 from longtail.losses.pairs import hide, positive_pairs, with_gradient
 
 _HALVINGS, _POLISH = 24, 4  # of the bracket around the threshold, and Newton's steps within it
+_FLAT = 1e-2  # of a sum of p (1 - p): a threshold with next to no label near it
 _TAIL = 20.0  # logits from a score to a threshold that all but surely takes it in, or leaves it out
 
 
@@ -56,24 +59,41 @@ def _thresholds(logits: Tensor, mask: Tensor, crowded: Tensor, k: int) -> Tensor
     low = torch.where(mask, logits, torch.inf).amin(1, keepdim=True) - _TAIL
     high = torch.where(mask, logits, -torch.inf).amax(1, keepdim=True) + _TAIL
     low, high = torch.where(crowded, low, 0), torch.where(crowded, high, 0)
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        over = _over(logits - middle, k) > 0
-        low, high = torch.where(over, middle, low), torch.where(over, high, middle)
-    found = (low + high) / 2
-    for _ in range(_POLISH):
-        apart = logits - found
-        spread = (apart.sigmoid() * (-apart).sigmoid()).sum(1, keepdim=True).clamp(min=torch.finfo(apart.dtype).tiny)
-        found = (found + _over(apart, k) / spread).clamp(low, high)
+    found = _solved(_over, logits, low, high, k)
+    flat = (crowded & (_spread(logits - found) < _FLAT))[:, 0].nonzero()[:, 0]
+    if len(flat):
+        found[flat] = _solved(_over_where_flat, logits[flat], low[flat], high[flat], k)
     return found
 
 
-def _over(apart: Tensor, k: int) -> Tensor:
-    """(B, 1) by how much the sigmoids of (B, P) distances to a threshold add up to more than k.
+def _solved(over: Callable[[Tensor, Tensor, int], Tensor], logits: Tensor, low: Tensor, high: Tensor, k: int) -> Tensor:
+    """(B, 1) the thresholds between two bounds at which ``over`` is 0."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        above = over(logits, middle, k) > 0
+        low, high = torch.where(above, middle, low), torch.where(above, high, middle)
+    found = (low + high) / 2
+    for _ in range(_POLISH):
+        spread = _spread(logits - found).clamp_(min=torch.finfo(found.dtype).tiny)
+        found = (found + over(logits, found, k) / spread).clamp(low, high)
+    return found
 
-    A whole number of labels above it, and what each label lacks of being all above or all below: where k labels are far
-    above all others, the sum is k but for numbers that are less than what a sum near k can tell.
+
+def _over(logits: Tensor, threshold: Tensor, k: int) -> Tensor:
+    """(B, 1) by how much the sigmoids of a row add up to more than k."""
+    return (logits - threshold).sigmoid_().sum(1, keepdim=True) - k
+
+
+def _over_where_flat(logits: Tensor, threshold: Tensor, k: int) -> Tensor:
+    """The same where k labels are so far above all others that a sum near k cannot tell what each lacks of it.
+
+    It is a whole number of labels above the threshold, and what is lacking of these and there of the others.
     """
-    above = apart > 0
-    lacking = (-apart.abs()).sigmoid()
-    return above.sum(1, keepdim=True) - k + torch.where(above, -lacking, lacking).sum(1, keepdim=True)
+    below = threshold - logits
+    lacking = below.abs().neg_().sigmoid_().copysign_(below).sum(1, keepdim=True)
+    return ((below < 0).sum(1, keepdim=True) - k) + lacking  # in this order, so that nothing small is lost
+
+
+def _spread(apart: Tensor) -> Tensor:
+    """(B, 1) the sum of p (1 - p) over the sigmoids of a row."""
+    return (apart.sigmoid() * (-apart).sigmoid_()).sum(1, keepdim=True)
