@@ -132,6 +132,13 @@ def union(left: CSR, right: CSR) -> CSR:
     return _ones(left + right)
 
 
+def either(left: CSR | None, right: CSR | None) -> CSR | None:
+    """The pairs of either that is there, or None."""
+    if left is None or right is None:
+        return right if left is None else left
+    return union(left, right)
+
+
 def without(pairs: CSR, others: CSR) -> CSR:
     """The pairs that are not among the others."""
     return _ones(apart(pairs, others))

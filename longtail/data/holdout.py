@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.filters import union
+from longtail.data.filters import either
 from longtail.data.sparse import CSR, row_of_entry, take_entries
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -90,7 +90,7 @@ def without_orphaned_labels(held: Split, frequency: IntArray) -> tuple[Split, In
         return held, np.arange(len(held))
     gone = orphaned[held.targets.indices]
     hidden, targets = take_entries(held.targets, gone), take_entries(held.targets, ~gone)
-    filtered = hidden if held.filtered is None else union(held.filtered, hidden)
+    filtered = either(held.filtered, hidden)
     rows = np.flatnonzero((np.diff(targets.indptr) > 0) | (np.diff(held.targets.indptr) == 0))
     return replace(held, targets=targets, filtered=filtered).take(rows), rows
 

@@ -11,6 +11,7 @@ from typing import NoReturn
 import numpy as np
 import torch
 
+from longtail.data.filters import either
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
@@ -242,8 +243,19 @@ class Model(ABC):
         return self.scorer(kind).search(vectors, k, exclude=exclude)
 
     def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank rows of labels for n texts: `encode`, then `search`."""
-        return self.search(self.encode(texts), k, kind=kind, exclude=exclude)
+        """Rank rows of labels for n texts, without those that were `rejected`: `encode`, then `search`."""
+        return self.search(self.encode(texts), k, kind=kind, exclude=either(exclude, self.rejected(texts)))
+
+    def rank_with_rivals(self, texts: Texts, k: int, *, kind: str | None = None) -> tuple[TopK, FloatArray]:
+        """`rank`, k labels or a few more, and the ``first`` scores of `probabilities`: those of rejected ones, too."""
+        vectors, rejected = self.encode(texts), self.rejected(texts)
+        every = self.search(vectors, max(k, RIVALS), kind=kind)
+        top = every if rejected is None else self.search(vectors, k, kind=kind, exclude=rejected)
+        return top, every.scores
+
+    def rejected(self, texts: Texts) -> CSR | None:  # noqa: ARG002  (who keeps corrections looks at them)
+        """(n, L) pairs of n texts and labels that were said to be wrong, or None where there are none."""
+        return None
 
     def named(self, top: TopK, kind: str | None = None, *, first: FloatArray | None = None) -> Predictions:
         """Ranked rows of labels as ids, uids, texts, scores and, where they are asked for, probabilities.
@@ -267,8 +279,8 @@ class Model(ABC):
             raise BadInput("texts", "expected several texts, found one", remedy="put it into a list")
         numbered = enumerate(texts)
         while block := [text_by_field(text, f"text {i}") for i, text in islice(numbered, _BLOCK)]:
-            top = self.rank(Texts.by_field(block, self.fields), max(k, RIVALS), kind=kind)
-            yield self.named(top.first(k), kind, first=top.scores).above(threshold)
+            top, first = self.rank_with_rivals(Texts.by_field(block, self.fields), k, kind=kind)
+            yield self.named(top.first(k), kind, first=first).above(threshold)
 
     def predict(
         self, texts: Iterable[Text], k: int | None = None, *, kind: str | None = None, threshold: float | None = None

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.data.filters import union
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts, canonical
 from longtail.errors import BadInput
@@ -177,13 +176,6 @@ class Snapshot(Model):
     def encode(self, texts: Texts, links: IntArray | None = None) -> Encoded:
         """The float32 vectors of n texts, (n, width + 1), as those of the model."""
         return self.base.encode(texts, links)
-
-    def rank(self, texts: Texts, k: int, *, kind: str | None = None, exclude: CSR | None = None) -> TopK:
-        """Rank rows of labels for n texts, without those that were said to be wrong."""
-        rejected = self.rejected(texts)
-        if rejected is not None:
-            exclude = rejected if exclude is None else union(exclude, rejected)
-        return super().rank(texts, k, kind=kind, exclude=exclude)
 
     def rejected(self, texts: Texts) -> CSR | None:
         """(n, L) pairs of n texts and labels that were said to be wrong, or None where there are none."""

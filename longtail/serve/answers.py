@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from longtail.data.filters import union
+from longtail.data.filters import either
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.model.base import Model
@@ -99,13 +99,13 @@ def answers(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Any]:
 def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Ranked | Exception]:
     """Answers to requests of one score kind, by one search; an exception is that to a request that failed."""
     texts = [text for request in requests for text in request.texts]
-    top = model.rank(Texts.by_field(texts, model.fields), max(RIVALS, *(request.k for request in requests)), kind=kind)
+    k = max(request.k for request in requests)
+    top, first = model.rank_with_rivals(Texts.by_field(texts, model.fields), k, kind=kind)
     answers, start = [], 0
     for request in requests:
-        end = start + len(request.texts)
-        own = TopK(top.ids[start:end], top.scores[start:end])
-        answers.append(_caught(lambda request=request, own=own: _answer(model, kind, request, own)))  # type: ignore[misc]
-        start = end
+        here = slice(start, start := start + len(request.texts))
+        own = TopK(top.ids[here], top.scores[here]), first[here]
+        answers.append(_caught(lambda request=request, own=own: _answer(model, kind, request, *own)))  # type: ignore[misc]
     return answers
 
 
@@ -118,7 +118,7 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     vectors, rejected = snapshot.encode(texts), snapshot.rejected(texts)
     if job.allowed is None:
         given = csr_of_lists([_rows(snapshot, excluded).tolist()] * len(job.texts), len(snapshot))
-        exclude = given if rejected is None else union(given, rejected)
+        exclude = either(given, rejected)
         top = snapshot.search(vectors, job.k, kind=kind, exclude=exclude)
     else:
         rows = _rows(snapshot, set(job.allowed) - excluded)
@@ -129,9 +129,8 @@ def _alone(snapshot: Snapshot, job: Job) -> Any:
     return _answer(snapshot, kind, job, top, first)
 
 
-def _answer(model: Model, kind: str, request: Predict, top: TopK, first: FloatArray | None = None) -> Ranked:
-    """The answer of some ranked labels; ``first`` has the highest scores of all labels, if those are not all."""
-    first = top.scores if first is None else first
+def _answer(model: Model, kind: str, request: Predict, top: TopK, first: FloatArray | None) -> Ranked:
+    """The answer of some ranked labels; ``first`` has the highest scores of all, which probabilities are made of."""
     found, threshold, kept = model.named(top.first(request.k), kind, first=first), request.threshold, None
     if request.precision is not None:
         kept = model.calibration(kind).at_precision(request.precision)

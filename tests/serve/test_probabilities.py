@@ -8,7 +8,8 @@ import torch
 from starlette.testclient import TestClient
 
 from longtail.errors import BadInput
-from longtail.model import load, open_model
+from longtail.model import LabelSet, load, open_model
+from longtail.model.catalogue import Correction
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.serve.answers import Predict, Ranked, answers
@@ -77,6 +78,29 @@ def test_a_label_is_as_probable_alone_as_among_all(client, texts):
     rest = asked(client, texts[:1], excluded=[every[0]["uid"]], threshold=0.0)["results"][0]["labels"]
     assert [label["uid"] for label in rest[:4]] == [label["uid"] for label in every[1:]]
     assert rest[0]["probability"] == pytest.approx(every[1]["probability"], abs=1e-6)
+
+
+def test_a_label_is_as_probable_after_another_was_said_to_be_wrong(run, texts):
+    text, other = texts[:2]
+    with TestClient(application(Settings(run, device="cpu"))) as client:
+        for kind in load(run, device="cpu").kinds:
+            asking = {"kind": kind, "probabilities": True}
+            wrong, *rest = asked(client, [text], **asking)["results"][0]["labels"]
+            labels = LabelSet(run, device="cpu")
+            (kept,) = labels.correct([Correction({"title": text}, wrong["uid"], False)])
+            every = [label["uid"] for label in (wrong, *rest)]
+            for more in ({}, {"excluded": ["none"]}, {"allowed": every}, {"threshold": 0.0}):
+                found = asked(client, [other, text], k=3, **asking, **more)["results"][1]["labels"]
+                assert [label["uid"] for label in found] == every[1:4]
+                for label, before in zip(found, rest, strict=False):
+                    assert label["probability"] == pytest.approx(before["probability"], abs=1e-6)
+            for model in (labels.refresh(), load(run, device="cpu")):
+                for block in (model.predict([text, other], 3, kind=kind), *model.stream([text], 3, kind=kind)):
+                    assert block.uids[0].tolist() == every[1:4]
+                    expected = [label["probability"] for label in rest[:3]]
+                    np.testing.assert_allclose(block.probabilities[0], expected, atol=1e-6)
+            assert labels.withdraw(kept.number)
+            labels.close()
 
 
 def test_an_explanation_goes_with_what_is_left(client, texts):
