@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from longtail.data.io.parquet import pyarrow
+from longtail.data.io.parquet import MEND_BYTES, pyarrow, undecodable
 from longtail.errors import BadInput
 from longtail.hashes import sha256
 from longtail.model import Model, load
@@ -219,7 +219,12 @@ def _opened(run: Path, device: str, exact: bool, _: tuple[tuple[str, str | int],
 
 
 def _values(batch: Batch, column: str) -> list[Any]:
-    return list(batch.column(column).to_pylist() if hasattr(batch, "append_column") else batch[column])
+    if not hasattr(batch, "append_column"):
+        return list(batch[column])
+    try:
+        return list(batch.column(column).to_pylist())
+    except UnicodeDecodeError:
+        raise BadRow(*undecodable(batch.select([column])), remedy=MEND_BYTES) from None
 
 
 def _is_null(value: Any) -> bool:

@@ -18,6 +18,7 @@ from longtail.bulk.parts import parts_of
 from longtail.errors import BadInput, LongtailError
 from longtail.model import LabelSet
 
+pyarrow = pytest.importorskip("pyarrow", reason="the extra longtail[parquet] is not installed")
 parquet = pytest.importorskip("pyarrow.parquet", reason="the extra longtail[parquet] is not installed")
 
 
@@ -137,6 +138,21 @@ def test_a_null_is_named_by_part_and_row_and_nothing_half_written_stays(trained,
     predict_parts(Ranker(trained, device="cpu", skip_null=True), [str(tmp_path / "in")], str(tmp_path / "other"))
     labels = parquet.read_table(tmp_path / "other" / "b.parquet")["labels"].to_pylist()
     assert [i for i, row in enumerate(labels) if not row] == [37]
+
+
+def test_bytes_that_are_no_utf_8_are_named_by_part_row_and_column(trained, write_parts, titles, tmp_path):
+    texts = pyarrow.array([title.encode() for title in titles[:37]] + [b"caf\xe9", None, b"b"])
+    broken = pyarrow.StringArray.from_buffers(len(texts), *texts.buffers()[1:], texts.buffers()[0])
+    write_parts(tmp_path / "in", ["b.parquet"], title=broken)
+    given = [str(tmp_path / "in")], str(tmp_path / "out")
+    said = r'in/b.parquet, row 38: expected UTF-8 text in column "title", found byte 0xe9 at position 4; write it as'
+    with pytest.raises(BadInput, match=said):
+        predict_parts(Ranker(trained, device="cpu"), *given, batch=16)
+    (tmp_path / "in" / "b.parquet").unlink()
+    rows = write_parts(tmp_path / "in", ["a.parquet"], other=broken)
+    assert predict_parts(Ranker(trained, device="cpu"), *given).texts == 40
+    other = parquet.read_table(tmp_path / "out" / "a.parquet")["other"]
+    assert other.equals(rows["a.parquet"]["other"]), "a column that is not read goes through as it is"
 
 
 def test_other_file_systems_are_read_and_written(trained, write_parts, tmp_path):

@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import BadInput, MissingExtra
+
+MEND_BYTES = "write it as UTF-8"
 
 
 def pyarrow(purpose: str = "reading Parquet") -> Any:
@@ -39,6 +42,21 @@ def _opened(where: str | Path, source: Any, so_far: Callable[[], str] = str) -> 
     except (arrow.ArrowException, OSError) as error:
         problem = f"is not readable as Parquet{so_far()} ({str(error).splitlines()[0]})"
         raise BadInput(where, problem, remedy="write the file again") from None
+
+
+def undecodable(rows: Any) -> tuple[int, str]:
+    """The first row, from 0 on, with text that is no UTF-8, and what is wrong with it: Parquet itself asks for none.
+
+    Args:
+        rows: a record batch or table of pyarrow, whose values cannot be read.
+    """
+    for row, (name, column) in product(range(len(rows)), zip(rows.schema.names, rows.columns, strict=True)):
+        try:
+            column[row].as_py()
+        except UnicodeDecodeError as error:  # noqa: PERF203  (it is looked for)
+            byte, place = error.object[error.start], error.start + 1
+            return row, f'expected UTF-8 text in column "{name}", found byte 0x{byte:02x} at position {place}'
+    raise ValueError("every value can be read")
 
 
 def footer(where: str | Path, source: Any) -> tuple[Any, int]:

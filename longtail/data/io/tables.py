@@ -92,4 +92,9 @@ def _parquet(path: Path) -> Iterator[Record]:
     parquet.pyarrow()
     must_be_a_file(path, remedy="give a Parquet file")
     for rows, batch in parquet.batches(path, path, 4096):
-        yield from enumerate(batch.to_pylist(), rows + 1)
+        try:
+            records = batch.to_pylist()
+        except UnicodeDecodeError:
+            row, problem = parquet.undecodable(batch)
+            raise wrong(path, rows + row + 1, problem, parquet.MEND_BYTES) from None
+        yield from enumerate(records, rows + 1)

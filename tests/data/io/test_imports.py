@@ -82,6 +82,19 @@ def test_parquet(tmp_path: Path) -> None:
     assert targets(dataset) == [[1, 1], [0, 0]]
 
 
+def test_parquet_with_bytes_that_are_no_utf_8(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    raw = pyarrow.array([b"a"] * 4096 + [b"caf\xe9"])
+    broken = pyarrow.StringArray.from_buffers(len(raw), *raw.buffers()[1:])
+    path = tmp_path / "t.parquet"
+    for column, values in (("title", broken), ("labels", pyarrow.ListArray.from_arrays(range(4098), broken))):
+        table = pyarrow.table({"title": ["a"] * 4097, "labels": [["p"]] * 4097})
+        parquet.write_table(table.set_column(table.column_names.index(column), column, values), path)
+        said = f'row 4097: expected UTF-8 text in column "{column}", found byte 0xe9 at position 4; write it as UTF-8$'
+        with pytest.raises(BadInput, match=said):
+            import_tables(path)
+
+
 def test_lines_of_fasttext(tmp_path: Path) -> None:
     lines = "__label__soup __label__quick Tomato  soup\nChicken __label__soup stew\nnothing of it\n__label__bare\n"
     dataset = import_tables(put(tmp_path / "t.txt", lines))
