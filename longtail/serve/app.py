@@ -97,16 +97,9 @@ def _label(snapshot: Snapshot, row: int) -> dict[str, Any]:
     responses=problems(400, 401, 403, 408),
     dependencies=[Depends(may_change)],
 )
-async def add(
-    asked: Annotated[
-        schemas.AddedLabel | Annotated[list[schemas.AddedLabel], Body(min_length=1, max_length=schemas.LABELS)], Body()
-    ],
-    service: Served,
-) -> Response:
+async def add(asked: Annotated[schemas.AddedLabels, Body()], service: Served) -> Response:
     """Add labels, or replace those with the same uid: all of them or none. The next request finds them."""
     given = asked if isinstance(asked, list) else [asked]
-    if not 1 <= len(given) <= schemas.LABELS:
-        raise HTTPException(422, f"body: expected 1 to {schemas.LABELS:,} labels, found {len(given):,}")
     await service.add(
         [NewLabel(one.uid, one.text, [schemas.fields_of(example) for example in one.examples]) for one in given]
     )
@@ -181,7 +174,7 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """The first thing that is wrong, in one line; what was sent is not sent back."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
-    place = ".".join(str(step) for step in first["loc"])
+    place = ".".join(str(step) for step in first["loc"] if step not in schemas.TAGS.values())
     if place.startswith("body") and "json" not in request.headers.get("content-type", "json"):
         return _problem(422, "body: expected JSON; send it with the header Content-Type: application/json")
     return _problem(422, f"{place[:200]}: {first['msg']}")

@@ -8,10 +8,12 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     StrictBool,
     StrictStr,
     StringConstraints,
+    Tag,
     model_validator,
 )
 
@@ -52,7 +54,19 @@ class Document(_Request):
         return {"title": self.title, "content": self.content}
 
 
-Text = Content | Document
+TAGS: dict[type, str] = {str: "(text)", dict: "(object)", list: "(list)"}  # no part of the place of an error
+
+
+def _by_type(expected: str) -> Discriminator:
+    """Has what may be of two kinds checked as the one whose type it has."""
+    said = f"Input should be {expected}"
+    return Discriminator(lambda sent: TAGS.get(type(sent)), custom_error_type="kind", custom_error_message=said)
+
+
+Text = Annotated[
+    Annotated[Content, Tag("(text)")] | Annotated[Document, Tag("(object)")],
+    _by_type("a text or an object with a title"),
+]
 
 
 def fields_of(text: str | Document) -> dict[str, str]:
@@ -167,6 +181,13 @@ class AddedLabel(_Request):
     uid: Uid
     text: Title
     examples: Annotated[list[Text], Field(max_length=EXAMPLES, description="documents that have the label")] = []
+
+
+AddedLabels = Annotated[
+    Annotated[AddedLabel, Tag("(object)")]
+    | Annotated[list[AddedLabel], Field(min_length=1, max_length=LABELS), Tag("(list)")],
+    _by_type("a label or a list of labels"),
+]
 
 
 class AddAnswer(BaseModel):

@@ -196,6 +196,38 @@ def test_a_bad_label_is_refused(client, bearer, label):
     assert client.post("/v1/labels", json=[], headers=bearer).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        ("predict", {"texts": ["a", "b" * 20_001]}, "texts.1: String should have at most 20000 characters"),
+        (
+            "predict",
+            {"texts": [{"title": "a", "content": "b" * 20_001}]},
+            "texts.0.content: String should have",
+        ),
+        ("predict", {"texts": [{"title": "a", "body": "b"}]}, "texts.0.body: Extra inputs are not permitted"),
+        ("predict", {"texts": [{"content": "a"}]}, "texts.0.title: Field required"),
+        ("predict", {"texts": [["a"]]}, "texts.0: Input should be a text or an object with a title"),
+        ("predict", {"texts": [1]}, "texts.0: Input should be a text or an object with a title"),
+        (
+            "corrections",
+            {"text": {"title": 1}, "uid": "a", "right": True},
+            "text.title: Input should be a valid",
+        ),
+        ("labels", [{"uid": f"n{i}", "text": "a"} for i in range(1_001)], ": List should have at most 1000 items"),
+        ("labels", [], ": List should have at least 1 item"),
+        ("labels", [{"uid": "q", "text": ""}], "0.text: String should have at least 1 character"),
+        ("labels", {"uid": "q", "text": ""}, "text: String should have at least 1 character"),
+        ("labels", {"uid": "q", "text": "a", "examples": ["b", {}]}, "examples.1.title: Field required"),
+        ("labels", "a", ": Input should be a label or a list of labels"),
+    ],
+)
+def test_what_may_be_of_two_kinds_is_refused_as_the_one_that_was_sent(client, bearer, path, body, said):
+    answer = client.post(f"/v1/{path}", json=body, headers=bearer)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(f"body{said if said[0] == ':' else '.' + said}")
+
+
 def test_a_large_body_is_refused(client):
     large = b'{"texts": ["' + b"a" * 5 * 2**20 + b'"]}'
     assert client.post("/v1/predict", content=large).status_code == 413
