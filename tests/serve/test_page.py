@@ -12,6 +12,7 @@ import pytest
 
 from longtail import Dataset, recipes
 from longtail.model import LabelSet, load
+from longtail.model.catalogue import Correction
 from longtail.model.label_set import NewLabel
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -168,6 +169,20 @@ def test_a_correction_is_made_and_taken_back_with_the_keyboard_alone(browser, ru
     page.get_by_text("There are none.").wait_for()
     page.locator("#results [aria-pressed=true]").wait_for(state="detached")
     assert [problem for problem in problems if "401" not in problem] == []  # the browser logs that one itself
+    page.close()
+
+
+def test_the_list_of_corrections_has_more_than_the_server_gives_at_a_time(browser, run, address):
+    labels = LabelSet(run, device="cpu")
+    uid = labels.snapshot.base.labels.uids[0]
+    labels.correct([Correction({"title": f"text {i}"}, uid, False) for i in range(1_001)])
+    labels.close()
+    page, problems = opened(browser, address)
+    page.locator("#token").fill("let me")
+    page.locator("#kept summary").click()
+    page.locator("#corrections li").nth(1_000).wait_for()
+    assert page.locator("#corrections li q").all_inner_texts() == [f"text {i}" for i in reversed(range(1_001))]
+    assert problems == []
     page.close()
 
 

@@ -4,6 +4,7 @@ import { showCard } from "./card.js";
 import { ask, at, bar, closeWithEscape, counted, later, make, opener, replaceItems, say } from "./dom.js";
 
 const FOUND = 10; // labels of a search
+const CORRECTIONS = 1000; // that the server gives at a time
 const state = { asked: 0, looked: 0, kind: null, probable: [], changes: false, text: "", said: new Map() };
 
 const token = () => at("token").value;
@@ -167,10 +168,20 @@ async function about(label) {
   return [...shown, button];
 }
 
+/** What was said of texts and labels, newest first, asked for part by part. */
+async function allCorrections() {
+  const found = [];
+  for (let before = ""; ; before = `&before=${found[found.length - 1].id}`) {
+    const { corrections } = await ask("GET", `v1/corrections?limit=${CORRECTIONS}${before}`, null, token());
+    found.push(...corrections);
+    if (corrections.length < CORRECTIONS) return found;
+  }
+}
+
 async function showCorrections() {
   if (!at("kept").open) return;
   try {
-    const { corrections } = await ask("GET", "v1/corrections", null, token());
+    const corrections = await allCorrections();
     at("none").hidden = corrections.length > 0;
     for (const { id, text, uid, right } of corrections) if (right) state.said.set(keyOf(text.content ? { title: text.title, content: text.content } : text.title, uid), id);
     replaceItems(at("corrections"), corrections.map(({ id, text, uid, label, right }) => {
