@@ -84,11 +84,16 @@ class PredictRequest(_Request):
     at_most: Annotated[Count | None, Field(description="the same as k")] = None
     probabilities: Annotated[StrictBool, Field(description="say how probable it is that each label is right")] = False
     threshold: Annotated[
-        float | None, Field(ge=0, le=1, description="give only labels that are at least so probable")
+        float | None, Field(strict=True, ge=0, le=1, description="give only labels that are at least so probable")
     ] = None
     precision: Annotated[
         float | None,
-        Field(gt=0, le=1, description="give labels above the lowest threshold that kept it on held-out documents"),
+        Field(
+            strict=True,
+            gt=0,
+            le=1,
+            description="give labels above the lowest threshold that kept it on held-out documents",
+        ),
     ] = None
     kind: Annotated[Kind | None, Field(description="the score kind; the best one if left out")] = None
     allowed: Annotated[

@@ -58,6 +58,7 @@ def test_a_threshold_and_a_precision_leave_out_what_is_less_probable(client, mod
     assert [[label["uid"] for label in result["labels"]] for result in body["results"]] == expected
     assert all(label["probability"] >= 0.3 for result in body["results"] for label in result["labels"])
     assert "kept" not in body
+    assert asked(client, texts, threshold=0) == asked(client, texts, threshold=0.0)
     kept = model.calibration().at_precision(0.6)
     other = asked(client, texts, precision=0.6)
     assert other["kept"] == kept._asdict()
@@ -115,6 +116,10 @@ def test_an_explanation_goes_with_what_is_left(client, texts):
         ({"threshold": 1.1}, "less than or equal to 1"),
         ({"threshold": -0.1}, "greater than or equal to 0"),
         ({"threshold": "NaN"}, "threshold"),
+        ({"threshold": "0.5"}, "threshold: Input should be a valid number"),
+        ({"threshold": True}, "threshold: Input should be a valid number"),
+        ({"precision": "0.5"}, "precision: Input should be a valid number"),
+        ({"precision": True}, "precision: Input should be a valid number"),
         ({"precision": 0}, "greater than 0"),
         ({"precision": 0.99999}, "expected what a threshold kept on held-out documents"),
         ({"threshold": 0.5, "precision": 0.5}, "expected one of threshold and precision, found both"),
