@@ -161,8 +161,9 @@ class Service:
         """Take a correction back, and say whether it was there."""
         if not await self.read(lambda snapshot: number in snapshot.corrections.kept):
             return False
-        self._metrics.changes.labels("withdraw").inc()
-        return await self._change(lambda: self.label_set.withdraw(number))
+        is_done = await self._change(lambda: self.label_set.withdraw(number))
+        self._metrics.changes.labels("withdraw").inc(is_done)
+        return is_done
 
     async def _change(self, action: Callable[[], T]) -> T:
         if self._changing >= self.settings.changes:

@@ -7,6 +7,7 @@ import pytest
 from longtail import load, recipes
 from longtail.model.label_set import LabelSet
 from longtail.serve.answers import Predict, answers
+from longtail.serve.batcher import Full
 from longtail.testing.planted import planted, planted_links
 
 
@@ -57,6 +58,37 @@ def test_a_correction_is_in_effect_with_the_next_request_and_can_be_taken_back(c
         assert client.delete(f"/v1/corrections/{number}", headers=bearer).status_code == 404
     assert [label["uid"] for label in ranked(client, text)] == [label["uid"] for label in before]
     assert client.get("/v1/corrections", headers=bearer).json() == {"corrections": []}
+
+
+def test_a_change_is_counted_when_it_is_made(client, bearer, text, monkeypatch):
+    def count(change):
+        found = [
+            line for line in client.get("/metrics").text.splitlines() if f'changes_total{{change="{change}"}}' in line
+        ]
+        return float(found[0].split()[-1]) if found else 0.0
+
+    def fail(*_):
+        raise Full
+
+    uid = ranked(client, text)[0]["uid"]
+    number = say(client, bearer, text, uid, False)["id"]
+    asking = {
+        "withdraw": ("DELETE", f"/v1/corrections/{number}", None),
+        "correct": ("POST", "/v1/corrections", {"text": "other", "uid": uid, "right": True}),
+        "add": ("POST", "/v1/labels", {"uid": "new", "text": "a new one"}),
+        "remove": ("DELETE", f"/v1/labels/{uid}", None),
+    }
+    for change, (method, path, body) in asking.items():
+        before = count(change)
+        with monkeypatch.context() as patched:
+            patched.setattr(f"longtail.serve.service.LabelSet.{change}", fail)
+            assert client.request(method, path, json=body, headers=bearer).status_code == 429
+            if change == "withdraw":  # another one was faster
+                patched.setattr("longtail.serve.service.LabelSet.withdraw", lambda *_: False)
+                assert client.request(method, path, headers=bearer).status_code == 404
+        assert count(change) == before
+        assert client.request(method, path, json=body, headers=bearer).is_success
+        assert count(change) == before + 1
 
 
 def test_they_need_the_token_and_a_label_and_a_text(client, bearer, run, text):
