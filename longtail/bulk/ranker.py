@@ -219,12 +219,13 @@ def _opened(run: Path, device: str, exact: bool, _: tuple[tuple[str, str | int],
 
 
 def _values(batch: Batch, column: str) -> list[Any]:
-    if not hasattr(batch, "append_column"):
-        return list(batch[column])
+    is_arrow = hasattr(batch, "append_column")
+    values = batch.column(column) if is_arrow else batch[column]
     try:
-        return list(batch.column(column).to_pylist())
-    except UnicodeDecodeError:
-        raise BadRow(*undecodable(batch.select([column])), remedy=MEND_BYTES) from None
+        return list(values.to_pylist() if is_arrow else values)
+    except UnicodeDecodeError:  # pandas keeps strings as pyarrow does
+        row, problem = undecodable(pyarrow().table({column: values}))
+        raise BadRow(row, problem, remedy=MEND_BYTES) from None
 
 
 def _is_null(value: Any) -> bool:

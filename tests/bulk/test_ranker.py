@@ -119,6 +119,17 @@ def test_what_cannot_be_ranked_is_refused(trained, batch, options, message):
         Ranker(trained, device="cpu", **options)(batch)
 
 
+def test_bytes_that_are_no_utf_8_are_named_in_every_kind_of_batch(trained):
+    arrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    raw = arrow.array([b"a", b"caf\xe9"])
+    table = arrow.table({"title": arrow.StringArray.from_buffers(2, *raw.buffers()[1:])})
+    frame = table.to_pandas(types_mapper=pandas.ArrowDtype)
+    said = '^row 2 of a batch: expected UTF-8 text in column "title", found byte 0xe9 at position 4; write it as UTF-8$'
+    for batch in (table, table.to_batches()[0], frame):
+        with pytest.raises(BadRow, match=said):
+            Ranker(trained, device="cpu")(batch)
+
+
 def test_an_error_comes_from_another_process_as_it_was(trained):
     with pytest.raises(BadRow) as caught:
         Ranker(trained, device="cpu")({"title": [None]})
