@@ -18,7 +18,7 @@ from longtail.losses import LOSSES, full_loss_named, loss_named
 from longtail.losses.full.targets import SparseTargets
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, POSITIVE, option
-from longtail.recipes.papers import DEXML
+from longtail.recipes.all_labels_papers import DEXML
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from longtail.stages.preset import Preset, Settings, settings
 
+_TRUE_LINKS = (
+    "no linker there: test documents have their true links (OAK, section 5.3), as `evaluate --oracle-links` gives them",
+    "the linker of new documents here is the default, `--linker unidec --linker-epochs 6`",
+)
 _SAGE_CODE = "baselines of OAK and RAMEN, as their authors run them"
 _GRAPH_ENCODERS: Settings = {
-    **settings("OAK, section 5: the ground truth links at train time", train_links="true"),
+    **settings("OAK, section 5.3: the ground truth links at train time", train_links="true"),
     **settings("OAK: predicted links count as true ones", link_chances=False),
     **settings(_SAGE_CODE, base="dpr", plain_weight=0.0, bank=False, label_links=True, loss="info_nce:temperature=1.0"),
     **settings("batches have the positives of their documents alone", random_negatives=0),
@@ -14,11 +18,11 @@ _GRAPH_ENCODERS: Settings = {
 GRAPHSAGE = Preset(
     {
         **_GRAPH_ENCODERS,
-        **settings("OAK, section 5: all start from DistilBERT", encoder="distilbert-base-uncased"),
+        **settings("OAK, Appendix B: a DistilBERT, of all methods", encoder="distilbert-base-uncased"),
         **settings("OAK, Appendix B: settings of all that is trained", epochs=300, batch=1024),
         **settings("OAK's code (shikharmn/OAK)", learning_rate=2e-4, warmup=500, encoder_decay=0.01),
     },
-    departs=("vectors of no unit length there",),
+    departs=("vectors of no unit length there", *_TRUE_LINKS),
 )
 _GRAPHFORMERS_CODE = "code of suchith720/XCSage_baselines, GraphFormers/run.sh"
 GRAPHFORMERS = Preset(
@@ -30,6 +34,7 @@ GRAPHFORMERS = Preset(
     departs=(
         "neighbours are exchanged between all layers there, on top of the last one here",
         "inner products there, cosines here",
+        *_TRUE_LINKS,
     ),
 )
 _PINA_CODE = "PINA's code (amzn/pecos, examples/pina), LF-Amazon-131K"
@@ -40,10 +45,16 @@ PINA = Preset(
         **settings(f"{_PINA_CODE}: 5 of 20 predicted, weighed by their softmax", links=5, link_chances=False),
         **settings("PINA: labels are instances, too", label_rows=True, bank=False, combiner="mean"),
     },
+    by_data={
+        "LF-Amazon-131K": settings(
+            f"{_PINA_CODE}: 20,000 steps of 32 are 1.5 passes over documents and labels", linker_epochs=2
+        )
+    },
     departs=(
-        "XR-Transformer three times there, on its trees with its own loss; ngame here",
+        "XR-Transformer three times there, on its trees with its own loss; here ngame (`--linker ngame`)",
         "what neighbours say is appended there, column by column, and added here",
         "steps are counted there: 20,000 of the first model, where epochs are here",
+        "epochs of the second model, and on other sets of the first (`--linker-epochs 6`), are the defaults",
     ),
 )
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from longtail.recipes.all_labels_papers import DEXML, DISTILBERT, RENEE
 from longtail.recipes.graph_papers import GALAXC, GRAPHFORMERS, GRAPHSAGE, PINA
 from longtail.recipes.linear_papers import BONSAI, DISMEC, PARABEL
 from longtail.recipes.tree_papers import ATTENTIONXML, CASCADEXML, ELIAS, LIGHTXML
 from longtail.stages.preset import Preset, Settings, settings
 
-_DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"
 _NO_RANDOM = settings("batches have the positives of their documents alone", random_negatives=0)
 
 _NGAME_CODE = "NGAME's code, configs/NGAME/LF-AmazonTitles-131K.json"
 _SIAMESE: Settings = {
-    **settings(_NGAME_CODE, encoder=_DISTILBERT, epochs=300, batch=1600, learning_rate=2e-4, warmup=100),
+    **settings(_NGAME_CODE, encoder=DISTILBERT, epochs=300, batch=1600, learning_rate=2e-4, warmup=100),
     **_NO_RANDOM,
 }
 _CLASSIFIERS: Settings = settings(
@@ -121,6 +121,7 @@ OAK = Preset(
         **settings(_OAK_CODE, cluster_doubles=(20, 25, 50, 75, 100, 125, 150, 200)),
         **settings(f"{_OAK}: at train time all the ground truth", train_links="true"),
         **settings("OAK's code: files of links are named after Renee", linker="renee"),
+        **settings("Renee, whose epochs they are: 100", linker_epochs=100),
         **settings("OAK: predicted links count as true ones", link_chances=False),
         **settings("OAK, section 4: classifiers of enriched documents alone", plain_classifiers=False),
         **_NO_RANDOM,
@@ -130,7 +131,10 @@ OAK = Preset(
         "LF-WikiTitles-500K": settings(_OAK_CODE, batch=2048),
         "LF-ORCAS-800K": settings(_OAK_CODE, batch=1600, epochs=100, cluster_size=32, cluster_doubles=(20, 30, 40, 50)),
     },
-    departs=("the bank has a cosine schedule without a warm-up there, and that of the encoder here",),
+    departs=(
+        "the bank has a cosine schedule without a warm-up there, and that of the encoder here",
+        "the linker's settings are not given there; beside OAK's encoder and batch, it has its recipe's defaults here",
+    ),
 )
 
 _DEEPXML = "DeepXML's code, its settings for LF-AmazonTitles-131K"
@@ -197,50 +201,10 @@ INCEPTIONXML = Preset(
 )
 INCEPTIONXML_LF = Preset({**_INCEPTION, **settings(_INCEPTION_CODE, neighbours=10)}, departs=INCEPTIONXML.departs)
 
-_RENEE = "Renee, the settings of its sets with label texts; its code, train_commands.md"
-_OF_SETS = ("batch", "learning_rate", "classifier_learning_rate", "weight_decay", "dropout", "warmup")
-RENEE = Preset(
-    {
-        **settings(_RENEE, encoder=_DISTILBERT, epochs=100, loss="binary_cross_entropy", momentum=0.9),
-        **settings("Renee's code; linear in the paper", schedule="cosine"),
-        **settings("Renee's code, main.py: its default", encoder_decay=0.01),
-        **settings("Renee: the texts of labels are added as rows with one label each", augment="one_hot"),
-        **settings("Renee, Table 12: it starts from NGAME's encoder (`--start`)", start_epochs=0),
-    },
-    by_data={
-        name: settings(_RENEE, slowdown=1.0, **dict(zip(_OF_SETS, numbers, strict=True)))
-        for name, *numbers in (
-            ("LF-AmazonTitles-131K", 512, 1e-5, 0.05, 1e-4, 0.85, 5_000),
-            ("LF-WikiSeeAlso-320K", 2048, 2e-4, 0.2, 1e-4, 0.75, 5_000),
-            ("LF-Wikipedia-500K", 2048, 1e-4, 0.002, 1e-3, 0.7, 5_000),
-            ("LF-AmazonTitles-1.3M", 1024, 1e-6, 0.01, 1e-4, 0.7, 15_000),
-        )
-    }
-    | {
-        "LF-Amazon-131K": {
-            **settings(_RENEE, slowdown=1.0, batch=512, learning_rate=1e-5, classifier_learning_rate=0.05),
-            **settings("Renee's settings for LF-AmazonTitles-131K", weight_decay=1e-4, dropout=0.85, warmup=5_000),
-        }
-    },
-    departs=("documents have no unit length and classifiers no bias there",),
-)
-_DEXML = "DEXML's code (nilesh2797/DEXML)"
-DEXML = Preset(
-    {
-        **settings(_DEXML, encoder="distilbert-base-uncased", epochs=100, batch=3000, learning_rate=3e-4),
-        **settings(_DEXML, loss="decoupled_softmax", temperature=0.05, warmup=0.1, encoder_decay=0.01),
-    },
-    by_data={"LF-Wikipedia-500K": settings(_DEXML, batch=768, learning_rate=7e-5, max_length=128)},
-    departs=(
-        "the rate is multiplied by the number of GPUs there",
-        "vectors of no unit length and a temperature of 1 on the two largest sets there",
-    ),
-)
-
 _THESIS = "the thesis, section 2.4"
 _TABLE_2_3 = "the thesis, Table 2.3"
 _UNIFIED: Settings = {
-    **settings(_THESIS, encoder=_DISTILBERT, learning_rate=1e-4, refresh_every=5),
+    **settings(_THESIS, encoder=DISTILBERT, learning_rate=1e-4, refresh_every=5),
     **settings("UniDEC's code, README", epochs=150, batch=1024, positives=3, hard_negatives=6, refresh_from=5),
     **settings("UniDEC's code: 3 epochs of 150", warmup=3 / 150),
     **settings("UniDEC's code", encoder_decay=0.05),
@@ -282,6 +246,9 @@ UNIDEC = Preset(
     departs=(
         "classifiers drop a tenth of their numbers there, and a fifth on LF-WikiSeeAlso-320K; none here",
         "the sum of both scores is served there (`--kind combined`), and a learned one here",
+        "a binary cross-entropy on top, in the rows of LF-WikiTitles-500K and LF-AmazonTitles-1.3M; none here",
+        "its weight is not given there (Table 2.4): `--binary-weight`",
+        "free classifiers have no bias, there and here, that could start at log-odds, which it needed here (unidec.md)",
         *_OF_UNIFIED,
     ),
 )

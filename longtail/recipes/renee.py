@@ -19,7 +19,7 @@ from longtail.losses.triplet import triplet
 from longtail.model import Bundle
 from longtail.modules.classifiers import Classifiers
 from longtail.options import BELOW_ONE, NATURAL, POSITIVE, Range, option
-from longtail.recipes.papers import RENEE
+from longtail.recipes.all_labels_papers import RENEE
 from longtail.stages.biases import Start, some_rows
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe

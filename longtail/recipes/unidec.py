@@ -18,7 +18,7 @@ from longtail.errors import BadInput
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
 from longtail.model.bundle import PLAIN
-from longtail.modules.classifiers import CLASSIFIERS, classifiers_named
+from longtail.modules.classifiers import classifiers_named
 from longtail.modules.heads import LearnedTemperature, TwoHeads
 from longtail.options import BELOW_ONE, NATURAL, option
 from longtail.recipes.papers import UNIDEC
@@ -42,11 +42,6 @@ class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
 
     projection: int = option(
         0, "width of the projections of the thesis on top of the encoder; 0 for none", within=NATURAL
-    )
-    classifiers: str = option(
-        "residual",
-        "residual (the label's text plus a free vector, and a bias) or free (as in the thesis)",
-        choices=CLASSIFIERS,
     )
     unit_views: bool = option(
         True, "documents have unit length for classifiers in training, as they have when ranked; not so in the thesis"

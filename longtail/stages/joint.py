@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from longtail.data.dataset import Dataset
 from longtail.losses import LOSSES, loss_named, must_learn_temperature
+from longtail.modules.classifiers import CLASSIFIERS
 from longtail.options import NATURAL, POSITIVE, SHARE, option
 from longtail.stages.picked import PickOptions
 
@@ -17,6 +18,11 @@ from longtail.stages.picked import PickOptions
 class JointOptions(PickOptions):
     """Both losses."""
 
+    classifiers: str = option(
+        "residual",
+        "residual (the label's text plus a free vector, and a bias) or free (as in the thesis)",
+        choices=CLASSIFIERS,
+    )
     classifier_loss: str = option("decoupled_softmax", "of the classifiers", choices=LOSSES, calls=True)
     binary_weight: float = option(
         0.0, "weight of a binary cross-entropy that is added to the classifiers' loss", within=NATURAL
@@ -32,6 +38,13 @@ class JointOptions(PickOptions):
     def one_versus_all(self) -> bool:
         """Whether classifiers are to say how likely a label is by itself."""
         return self.binary_weight > 0 or self.classifier_loss == "binary_cross_entropy"
+
+    def advice(self, dataset: Dataset) -> list[str]:
+        """That free classifiers have no start for a binary cross-entropy."""
+        said = super().advice(dataset)
+        if self.classifiers == "free" and self.one_versus_all:
+            said.append("free classifiers have no bias to start at how frequent a label is; residual ones do")
+        return said
 
     def check(self, dataset: Dataset) -> None:
         """Refuse a learned temperature for losses that have none, too."""

@@ -19,6 +19,7 @@ from longtail.errors import BadInput
 from longtail.options import options_of, text_of
 from longtail.recipes import RECIPES
 from longtail.recipes.papers import PAPERS
+from longtail.stages.linking import LinkOptions
 from longtail.stages.preset import TEXTS
 from longtail.stages.recipe import RunOptions, options_class, recipe
 from longtail.testing.planted import planted_links
@@ -53,6 +54,15 @@ def test_every_number_of_a_paper_is_an_option_of_its_recipe_and_has_a_source(nam
         for option, setting in paper.named(data).items():
             assert known[option].value(setting.value) == setting.value, (data, option)
             assert len(setting.source) > 5
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if issubclass(options_class(RECIPES[name]), LinkOptions)])
+def test_what_a_linker_is_and_how_long_it_trains_comes_from_the_paper_or_is_said_not_to(name: str) -> None:
+    if options_class(RECIPES[name]).enrich == "none":
+        return  # no linker is trained
+    said = " ".join(PAPERS[name].departs)
+    for option in ("linker", "linker_epochs"):
+        assert option in PAPERS[name].settings or f"--{option.replace('_', '-')} " in said
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +142,13 @@ def test_a_transformer_with_far_fewer_epochs_than_its_paper_is_told_so(tiny_bert
             RECIPES["dpr"](data, out=Run(log=log, dry=True), encoder=encoder, epochs=epochs, max_length=8, batch=100)
         line = f"{epochs} epochs are few for a transformer: the paper has 40;"
         assert (line in said.getvalue()) == told
+
+
+def test_free_classifiers_of_a_binary_cross_entropy_are_told_that_they_have_no_bias() -> None:
+    data, options = planted_links(0, documents=200, labels=30).dataset, options_class(RECIPES["unidec"])
+    for classifiers, weight, told in (("free", 0.01, True), ("residual", 0.01, False), ("free", 0.0, False)):
+        said = options(classifiers=classifiers, binary_weight=weight).advice(data)
+        assert any("free classifiers have no bias" in line for line in said) == told
 
 
 def rises_otherwise(name: str) -> bool:
