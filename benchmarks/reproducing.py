@@ -21,6 +21,7 @@ from longtail.stages.preset import TEXTS
 from longtail.stages.recipe import options_class
 
 PUBLISHED = Path(__file__).with_name("published.csv")
+STARTS = re.compile(r"start=OUT/runs/(\w+)/")  # in a recipe: from a run of another, which is trained before it
 ABOUT = ("table", "hardware", "data", "row", "recipe", "evaluate", "note")  # what is no figure in a row
 START = """# The tables of the papers, as commands
 
@@ -32,8 +33,9 @@ between papers on the sets of Wikipedia ([metrics.md](../reference/metrics.md)).
 page.
 
 A comparison has a row for each score of a model; where the paper says which one its figures are of, the column `score`
-does. LINKS is a file of the true links of the test documents, in the format of a graph. Batches and pools are in
-documents and labels, GB of the memory of all GPUs.
+does. LINKS is a file of the true links of the test documents, in the format of a graph: graph encoders have them in the
+papers, too (OAK, section 5.3), where the links of OAK are predicted. A row that starts from the run of another is
+trained after that, in one command. Batches and pools are in documents and labels, GB of the memory of all GPUs.
 
 """
 ELSEWHERE = (  # tables without a command
@@ -64,10 +66,14 @@ def label(row: Mapping[str, str]) -> str:
 
 
 def methods(rows: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """What `longtail compare` takes, by recipe: several scores of a model are one method, called as the first."""
+    """What `longtail compare` takes, by recipe: several scores of a model are one method, called as the first.
+
+    The recipe that a row starts from stands before it, as runs are trained in this order.
+    """
     found: dict[str, str] = {}
     for row in rows:
         recipe, _, options = row["recipe"].partition(":")
+        found |= {name: f"{name}={name}:preset=paper" for name in STARTS.findall(options) if name not in found}
         if recipe:
             method = f"{label(row)}={recipe}:preset=paper" + (f",{options}" if options else "")
             found.setdefault(row["recipe"], method)

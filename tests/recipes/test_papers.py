@@ -227,6 +227,24 @@ def test_the_page_of_the_tables_is_what_its_script_writes(reproducing: ModuleTyp
         distinct([Method.parse(method) for method in reproducing.methods(rows).values()])
 
 
+def test_a_row_that_starts_from_another_method_has_the_run_of_that_for_its_start(reproducing: ModuleType) -> None:
+    for _, rows in reproducing.published():
+        methods = [Method.parse(method) for method in reproducing.methods(rows).values()]
+        for i, method in enumerate(methods):
+            if start := method.arguments.get("start"):
+                trained = {f"OUT/runs/{before.folder}/seed-{{seed}}": before.recipe for before in methods[:i]}
+                assert trained[start] == "ngame"
+    every = [row for _, rows in reproducing.published() for row in rows if row["recipe"].startswith("renee")]
+    for row in every:
+        assert row["row"].startswith("NGAME + Renee") == ("start=OUT/runs/ngame/" in row["recipe"])
+        assert "start=" in row["recipe"] or "NGAME" in row["note"], "who does not start from it says why"
+
+
+def test_graph_encoders_are_asked_with_true_links_as_in_the_papers(reproducing: ModuleType) -> None:
+    rows = [row for _, rows in reproducing.published() for row in rows if row["recipe"].startswith("graph")]
+    assert {row["evaluate"] for row in rows} == {"--oracle-links LINKS"}
+
+
 @pytest.mark.slow
 def test_every_command_of_the_tables_begins(reproducing: ModuleType) -> None:
     data = planted_links(0, documents=100, labels=20).dataset
@@ -235,10 +253,12 @@ def test_every_command_of_the_tables_begins(reproducing: ModuleType) -> None:
         method: key[2] for key, rows in reproducing.published() for method in reproducing.methods(rows).values()
     }
     for method, name in {method.partition("=")[2]: name for method, name in commands.items()}.items():
-        official = replace(data, name=name, graphs={"hyperlink" if "500K" in name else "category": graph})
+        graphs = ["related"] if "ORCAS" in name else ["category", "hyperlink"]
+        official = replace(data, name=name, graphs=dict.fromkeys(graphs, graph))
         row, run = Method.parse(method), Run(log=Log(None, Console(quiet=True)), dry=True)
+        arguments = {key: value for key, value in row.arguments.items() if key != "start"}  # no run is there
         with pytest.raises(Planned):
-            RECIPES[row.recipe](official, out=run, **(small(row.recipe) | row.arguments))
+            RECIPES[row.recipe](official, out=run, **(small(row.recipe) | arguments))
 
 
 def test_several_scores_of_a_model_are_one_method_and_what_has_no_command_says_why(reproducing: ModuleType) -> None:
