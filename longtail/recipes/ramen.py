@@ -47,8 +47,9 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     Source: RAMEN (Mittal et al., 2025). To the task loss comes a triplet loss for each graph and side: a document, or a
     label, shall be nearer to a neighbour than to the other nodes of the batch. Neighbours are found by a random walk,
-    and pruned by the encoder while it trains; bandits set the weights of the terms. The model is that of the base, and
-    predicts without any graph. Departures and their measurements: docs/explanation/methods/ramen.md.
+    and pruned by the encoder while it trains; the weights of the terms are fixed, or bandits set them. The model is
+    that of the base, and predicts without any graph. Departures and their measurements:
+    docs/explanation/methods/ramen.md.
     """
     clustering, classify = o.base == "ngame", o.base == "ngame" and o.classifier_epochs > 0
     task = read(run, dataset, o, validation=o.validation if classify else 0.0)
