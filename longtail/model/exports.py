@@ -1,4 +1,4 @@
-"""The transformers of a model, and a model that answers by their exports."""
+"""The modules of a model, its transformers among them, and a model that answers by their exports."""
 
 from __future__ import annotations
 
@@ -38,21 +38,24 @@ def open_to_answer(folder: Path, *, device: torch.device) -> Model:
 
 def transformers_of(model: Model) -> list[Exportable]:
     """The transformers that read texts for a model that was opened, each once; their names are their folders."""
-    parts = [part for module in _modules_of(model) for part in module.modules()]
+    parts = [part for module in modules_of(model) for part in module.modules()]
     return list(dict.fromkeys(part for part in parts if isinstance(part, Exportable)))
 
 
-def _modules_of(model: object) -> Iterator[nn.Module]:
+def modules_of(model: object) -> Iterator[nn.Module]:
+    """All that has parameters in a model: encoders, and what stands on them; some may come twice."""
     if isinstance(model, Ensemble):
-        yield from _modules_of(model.first)
-        yield from _modules_of(model.second)
+        yield from modules_of(model.first)
+        yield from modules_of(model.second)
     elif isinstance(model, Reranker):
-        yield from _modules_of(model.first_stage)
+        yield from modules_of(model.first_stage)
         yield model.encoder
     elif isinstance(model, Bundle):
-        yield model.encoder
+        yield model.heads or model.encoder  # heads stand on the encoder
         if model.linked is not None:
-            yield from _modules_of(model.linked.linker)
+            yield from modules_of(model.linked.linker)
+            if model.linked.enrichment is not None:
+                yield model.linked.enrichment
 
 
 def keep_exports(folder: Path, other: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from longtail.errors import BadInput
 from longtail.modules.encoders.sub_batches import by_length
+from longtail.modules.modes import evaluating
 from longtail.text.huggingface import model_folder, open_pretrained, quiet, read_if_there
 from longtail.text.pairs import PairTokenizer, PairTokens
 from longtail.text.ragged import Ragged
@@ -95,21 +96,19 @@ def logits_of(encoder: CrossEncoder, documents: Ragged, labels: Ragged, *, devic
     """The (E,) float32 logits of E pairs, without gradients.
 
     Args:
-        encoder: left in the mode (train or eval) that it was in.
+        encoder: left in the mode (train or eval) that it was in; several threads may ask one in eval mode.
         documents: E rows of tokens, of its tokeniser.
         labels: E rows of tokens.
         device: where the encoder is.
     """
-    was_training, found = encoder.training, np.empty(len(documents), np.float32)
-    encoder.eval()
+    found = np.empty(len(documents), np.float32)
     lengths = np.diff(documents.offsets) + np.diff(labels.offsets)
     by_length = np.argsort(lengths, kind="stable")
-    with torch.inference_mode():
+    with evaluating(encoder), torch.inference_mode():
         for start in range(0, len(found), _PAIRS):
             some = by_length[start : start + _PAIRS]
             pairs = encoder.tokenizer.pairs(documents.take(some), labels.take(some))
             found[some] = encoder(pairs.to(device)).cpu().numpy()
-    encoder.train(was_training)
     return found
 
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.modules.combiners import Combiner, Design, make_combiner
+from longtail.modules.modes import evaluating
 from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.topk import FloatArray, IntArray
 
@@ -74,11 +75,9 @@ class Enrichment(nn.Module):
         Returns:
             (n, D) rows of unit length, and (n, K) the weights of the nodes, as from the combiner.
         """
-        was_training = self.training
-        self.eval()
         device = self.bank.weight.device
         enriched, weights = np.empty_like(x), np.zeros(links.shape, np.float32)
-        with torch.no_grad():
+        with evaluating(self), torch.no_grad():
             for start in range(0, len(x), _BLOCK):
                 part = slice(start, start + _BLOCK)
                 ids, places = np.unique(np.maximum(links[part], 0), return_inverse=True)
@@ -89,7 +88,6 @@ class Enrichment(nn.Module):
                 sure = None if chances is None else torch.from_numpy(chances[part]).to(device)
                 vectors, shares = self.combiner(own, nodes, at, sure)
                 enriched[part], weights[part] = vectors.cpu().numpy(), shares.cpu().numpy()
-        self.train(was_training)
         return enriched, weights
 
     def alone(self, x: FloatArray) -> FloatArray:

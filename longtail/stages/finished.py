@@ -1,18 +1,23 @@
-"""A finished run that something is learned of without training: its models, and which documents it held out."""
+"""The end of a run; and a finished one that something is learned of without training: its models, what it held out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from longtail.data.dataset import Dataset
 from longtail.devices import choose_device
 from longtail.errors import BadInput
+from longtail.files import remove_folder
 from longtail.model import Model, open_model
+from longtail.model.exports import modules_of
+from longtail.model.remembering import keep_titles
 from longtail.stages.refit import before_refit
 from longtail.train.progress import as_trained, settings_of
+from longtail.train.run import Run
 
+Made = TypeVar("Made", bound=Model)
 _WEIGHED = ("prefer", "tail_price", "memory", "validation", "seed")
 
 
@@ -62,3 +67,20 @@ def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"
         raise BadInput(folder / "run.json", problem, remedy="give a run of this data, and no changes since")
     return as_trained(settings)
+
+
+def finish(run: Run, model: Made) -> Made:
+    """Put the trained model into eval mode and into the run's folder, and let the run's own token tables go."""
+    run.progress.account()
+    for module in modules_of(model):
+        module.eval()  # or threads that ask the model would change its mode under each other
+    if run.folder is not None and run.ranks.first:
+        remove_folder(run.folder / "model")
+        with run.log.parts("saving"):
+            keep_titles(run.folder, model.memory)
+            model.save(run.folder / "model")
+    run.ranks.wait()
+    if run.folder is not None and run.ranks.first:
+        remove_folder(run.folder / "tokens")
+        run.log.write(parts=run.log.parts.as_json())
+    return model

@@ -11,9 +11,8 @@ from longtail.locks import alone
 from longtail.model import Ensemble, Model
 from longtail.model.exports import transformers_of
 from longtail.modules.encoders.given import each_text_once
-from longtail.stages.finished import Finished
+from longtail.stages.finished import Finished, finish
 from longtail.stages.held_out import FusionOptions, fuse, held_out_by, hold_out
-from longtail.stages.recipe import finish
 from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
 

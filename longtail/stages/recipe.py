@@ -18,9 +18,9 @@ from longtail.errors import BadInput
 from longtail.files import remove_folder
 from longtail.locks import alone
 from longtail.model import Model, open_model
-from longtail.model.remembering import keep_titles
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, text_of, time_of
 from longtail.shards.shard import Shards
+from longtail.stages.finished import finish
 from longtail.stages.preset import Preset
 from longtail.stages.refit import NotTogether, forget_within, with_refits
 from longtail.stages.signature import arguments, signature
@@ -302,19 +302,4 @@ def _finished(run: Run) -> Any:
         return None
     if run.ranks.first:
         remove_folder(folder / "tokens")
-    return model
-
-
-def finish(run: Run, model: Made) -> Made:
-    """Keep the trained model in the run's folder, and let the run's own token tables go."""
-    run.progress.account()
-    if run.folder is not None and run.ranks.first:
-        remove_folder(run.folder / "model")
-        with run.log.parts("saving"):
-            keep_titles(run.folder, model.memory)
-            model.save(run.folder / "model")
-    run.ranks.wait()
-    if run.folder is not None and run.ranks.first:
-        remove_folder(run.folder / "tokens")
-        run.log.write(parts=run.log.parts.as_json())
     return model

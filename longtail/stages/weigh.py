@@ -10,9 +10,8 @@ from longtail.locks import alone
 from longtail.model import Bundle, Ensemble
 from longtail.model.ensemble import AnyModel
 from longtail.options import parsed
-from longtail.stages.finished import Finished
+from longtail.stages.finished import Finished, finish
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
-from longtail.stages.recipe import finish
 from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
 

@@ -109,6 +109,16 @@ def test_the_loss_falls():
     assert float(stage.objective(batch)["softmax"].detach()) < 0.1 * before
 
 
+def test_a_module_in_eval_mode_is_trained_in_train_mode():
+    stage = Stage(Run())
+    stage.encoder.eval()  # as a finished model has it, and who opens one
+    modes, plain = [], stage.objective
+    stage.objective = lambda b: modes.append(stage.encoder.training) or plain(b)
+    stage.fit()
+    assert modes
+    assert all(modes)
+
+
 def test_the_moments_are_let_go_with_the_stage(monkeypatch):
     stage, held = Stage(Run()), []
     monkeypatch.setattr("longtail.train.fit.return_freed", lambda: held.append(len(stage.optimizer.state)))

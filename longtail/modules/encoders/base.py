@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
+from longtail.modules.modes import evaluating
 from longtail.modules.table import Table
 from longtail.shards.shard import everyones
 from longtail.text.ragged import Ragged
@@ -103,7 +104,7 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
     """Encode every row of a token table, without gradients.
 
     Args:
-        encoder: left in the mode (train or eval) that it was in.
+        encoder: left in the mode (train or eval) that it was in; several threads may ask one in eval mode.
         table: n rows of tokens.
         device: where the encoder is.
         block: texts encoded at a time, fewer where they are long. Rows are taken in order of length, so that a block
@@ -112,18 +113,13 @@ def embed(encoder: Encoder, table: Ragged, *, device: torch.device, block: int =
     Returns:
         (n, D) float32, in the order of the table.
     """
-    was_training = encoder.training
-    if was_training:  # to say so to every module costs as much as a short text
-        encoder.eval()
     out = np.empty((len(table), encoder.width), np.float32)
     lengths = np.diff(table.offsets)
     by_length, start = np.argsort(lengths, kind="stable"), 0
-    with torch.inference_mode():
+    with evaluating(encoder), torch.inference_mode():
         while start < len(table):
             rows = by_length[start : start + block]
             rows = rows[: max(1, _TOKENS // int(lengths[rows[-1]] or 1))]
             start += len(rows)
             out[rows] = encoder(encoder.tokenizer.batch(table, rows).to(device)).cpu().numpy()
-    if was_training:
-        encoder.train()
     return out
