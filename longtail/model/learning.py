@@ -9,6 +9,7 @@ import numpy as np
 from longtail.data.sparse import CSR, row_of_entry, stacked, take_entries, widened
 from longtail.data.texts import Texts
 from longtail.model.bundle import Bundle
+from longtail.model.per_label import followed
 from longtail.search.keys import keys_of
 from longtail.search.memory import Memory
 from longtail.topk import BoolArray, IntArray
@@ -73,12 +74,13 @@ def taught(model: Bundle, labels: Texts, documents: Texts, targets: CSR, lessons
     texts = model.labels.followed_by(labels)
     examples, owners = lessons.of(made)
     found, rows = model.new_labels(texts.take(made), examples, owners).per_label(), model.per_label()
+    kept = np.setdiff1d(np.arange(before), made)
+    order = np.argsort(np.concatenate([kept, made]))
     for name, known in rows.items():
         if isinstance(known, Memory):
             keys = keys_of(model.encode(documents), model.key_columns)
             rows[name] = known.also(keys, targets, documents.fields["title"])
         else:
-            rows[name] = np.concatenate([known, np.zeros((after - before, *known.shape[1:]), known.dtype)])
-            rows[name][made] = found[name]
+            rows[name] = followed(known[kept], found[name])[order]
     ids = np.concatenate([model.ids, model.next_id + np.arange(after - before)])
     return model.over(texts, rows, ids), lessons

@@ -13,10 +13,14 @@ from rich.console import Console
 from starlette.testclient import TestClient
 
 from longtail import Dataset, LongtailError, load, recipes
+from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Texts
 from longtail.model import Bundle, LabelSet
 from longtail.model.explanation import explain
 from longtail.model.label_set import NewLabel
+from longtail.model.learning import Lessons, taught
 from longtail.recipes.elias import best_paths
+from longtail.search.tree import Tree
 from longtail.serve.app import application
 from longtail.serve.service import Settings
 from longtail.testing.planted import planted
@@ -138,6 +142,34 @@ def test_labels_change_while_it_runs(recipe: str, data: Dataset, trained: dict[s
     assert all(changed[label.uid] == pytest.approx(label.score, abs=1e-6) for label in before[0][1:])
     labels.compact()
     assert ranked(load(run, device="cpu")) == pytest.approx(changed, abs=1e-6)
+
+
+@every_tree
+def test_it_is_taught_labels_and_those_that_it_was_trained_with_stay(
+    recipe: str, data: Dataset, trained: dict[str, Any]
+) -> None:
+    model, text = trained[recipe][1], data.train.documents.fields["title"][0]
+    counts = np.bincount(data.train.targets.indices, minlength=60)
+    rare = int(np.flatnonzero(counts)[0])  # as if no training document had it: it is in the middle, and made anew
+    lessons = Lessons(np.arange(60) != rare, *Lessons.none(data.train.targets)[1:])
+    targets = csr_of_lists([[60], [rare, 60, 3]], 61)
+    made, _ = taught(model, Texts.of(["zebra"], uids=["z"]), Texts.of([text, "zebra"]), targets, lessons)
+    stayed = np.delete(np.arange(60), rare)
+    for name, rows in made.per_label().items():
+        known, now = model.per_label()[name][stayed], rows[stayed]
+        if isinstance(now, Tree):
+            known, now = known.links.toarray(), now.links.toarray()
+        np.testing.assert_array_equal(now, known)
+    expected = model.new_labels(
+        Texts.of([data.labels.fields["title"][rare], "zebra"], uids=[data.labels.uids[rare], "z"]),
+        Texts.of([text, "zebra", "zebra"]),
+        np.array([1, 0, 1]),
+    )
+    np.testing.assert_allclose(made.vectors["tree"][[rare, 60]], expected.vectors["tree"], atol=1e-6)
+    assert made.tree is not None
+    assert expected.tree is not None
+    np.testing.assert_array_equal(made.tree.links[:, [rare, 60]].toarray(), expected.tree.links.toarray())
+    assert "z" in made.predict(["zebra", text], 61).uids  # its node is the best one of one of its texts
 
 
 @every_tree
