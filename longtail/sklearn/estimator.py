@@ -55,8 +55,8 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
     ==============================  =======================  =======================================================
     n lists of labels               those labels, ascending  n lists, best label first; sparse, the k best
     scipy matrix (n, L)             0, ..., L - 1            sparse; sparse, the k best
-    array (n, L)                    0, ..., L - 1            array; arrays (n, L) over all labels
-    table of pandas (n, L)          its columns              array; arrays (n, L) over all labels
+    array (n, L) of 0 and 1         0, ..., L - 1            array; arrays (n, L) over all labels
+    table of pandas, the same       its columns              array; arrays (n, L) over all labels
     n labels, one a document        those labels, ascending  n labels; arrays (n, L), as any classifier has them
     ==============================  =======================  =======================================================
 

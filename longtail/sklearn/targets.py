@@ -54,8 +54,8 @@ class Targets:
         """Labels as they are given.
 
         Args:
-            y: a scipy matrix (n, L), a 2-dimensional array (n, L), a table of pandas whose columns are the labels, n
-                lists of labels, or n labels, of which each is that of one document.
+            y: a scipy matrix (n, L), a 2-dimensional array (n, L) of 0 and 1, such a table of pandas whose columns are
+                the labels, n lists of labels, or n labels, of which each is that of one document.
             documents: n.
 
         Raises:
@@ -76,8 +76,21 @@ class Targets:
     @classmethod
     def _indicator(cls, y: Any) -> Targets:
         classes = y.columns.tolist() if hasattr(y, "columns") else range(y.shape[1])
-        values = y if sparse.issparse(y) else np.asarray(y)
-        return cls("sparse" if sparse.issparse(y) else "dense", classes, csr_of_relevance(values, y.shape))
+        if len(classes) != len({*classes}):
+            twice = next(label for i, label in enumerate(classes) if label in classes[:i])
+            problem = f"expected a column for each label, found several named {twice!r}"
+            raise BadValue("y", problem, remedy="give each a name of its own")
+        if sparse.issparse(y):
+            return cls("sparse", classes, csr_of_relevance(y, y.shape))
+        values = np.asarray(y)
+        is_one = values.astype(np.float64) if values.dtype.kind in "biuf" else np.full(values.shape, np.nan)
+        wrong = np.argwhere((is_one != 0) & (is_one != 1))
+        if len(wrong):
+            (row, column), (n, L) = wrong[0], values.shape
+            problem = f"expected 0 or 1 for each of {n} documents x {L} labels, found {values[row, column]!s:.40}"
+            remedy = "of rows that are labels themselves make lists, as y.tolist() does"
+            raise BadValue("y", f"{problem} at ({row}, {column})", remedy=remedy)
+        return cls("dense", classes, csr_of_relevance(values, values.shape))
 
     @classmethod
     def _names(cls, y: Iterable[Any]) -> Targets:

@@ -26,6 +26,7 @@ from longtail.metrics.ranking import metrics_of
 from longtail.options import options_of
 from longtail.recipes import RECIPES
 from longtail.sklearn import LongtailClassifier
+from longtail.sklearn.targets import Targets
 from longtail.stages.recipe import options_class
 from longtail.testing.planted import planted
 from longtail.train.log import read_log
@@ -146,6 +147,14 @@ def test_a_copy_has_the_same_arguments_and_nothing_that_was_learned(fitted):
     assert "epochs=8" in repr(copy)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.float32])
+def test_an_array_of_labels_is_no_indicator_and_its_list_form_is_labels(dtype):
+    assert Targets.read(np.array([[0, 1], [1, 1]], dtype), 2).matrix.toarray().tolist() == [[0, 1], [1, 1]]
+    named = np.array([[3, 7], [7, 1]])
+    found = Targets.read(named.tolist(), 2)
+    assert (found.form, found.classes) == ("lists", [1, 3, 7])
+
+
 def test_what_is_dumped_holds_the_model_itself(of_lists, tmp_path):
     joblib.dump(of_lists, tmp_path / "classifier.joblib")
     found = joblib.load(tmp_path / "classifier.joblib")
@@ -205,6 +214,27 @@ def test_an_indicator_may_have_more_columns_later(fitted):
         ({}, X[:3], [["a"], "b", ["c"]], "y: expected labels, or lists of labels, found both, or neither"),
         ({}, X[:3], [["a"], [2], []], "y: expected labels that are all strings or all numbers, found int, str"),
         ({}, X[:3], [[], [], []], "y: no document has a label"),
+        (
+            {},
+            X[:2],
+            np.array([[3, 7], [7, 1]]),
+            r"y: expected 0 or 1 for each of 2 documents x 2 labels, found 3 at \(0, ",
+        ),
+        (
+            {},
+            X[:2],
+            np.array([[0, 1], [0.5, 1]]),
+            r"found 0.5 at \(1, 0\); of rows that are labels .* make lists, as y.to",
+        ),
+        ({}, X[:2], np.array([[0, np.nan], [1, 1]]), r"y: expected 0 or 1 .* found nan at \(0, 1\)"),
+        ({}, X[:2], np.array([["a", "b"], ["b", "1"]]), r"y: expected 0 or 1 .* found a at \(0, 0\)"),
+        ({}, X[:2], pd.DataFrame([[0, 2], [1, 1]]), r"y: expected 0 or 1 .* found 2 at \(0, 1\)"),
+        (
+            {},
+            X[:2],
+            pd.DataFrame([[0, 1], [1, 1]], columns=["a", "a"]),
+            "y: expected a column .* several named 'a'; give",
+        ),
         ({}, "one text", [["a"]], "X: expected several texts, found one"),
         ({}, ["3", 4], [["a"], ["b"]], "X: expected a string or a dict of strings with a title, found '4' at 1"),
         ({}, pd.DataFrame({"text": X}), Y, "X: expected a string or a dict of strings with a title"),
