@@ -102,8 +102,15 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
         return {name: value for name, value in vars(self).items() if not name.startswith("_") and name[-1] != "_"}
 
     def set_params(self, **params: Any) -> LongtailClassifier:
-        """Set arguments, by name. Those of the recipe are checked when it is trained."""
+        """Set arguments, by name. Those of the recipe are checked when it is trained.
+
+        Raises:
+            BadValue: a name is that of a method, or of what is learned.
+        """
         for name, value in params.items():
+            if hasattr(type(self), name) or name.startswith("_") or name.endswith("_"):
+                problem = f"expected an argument of {type(self).__name__} or an option of its recipe, found neither"
+                raise BadValue(name, problem, remedy="get_params gives those that are set")
             setattr(self, name, value)
         return self
 

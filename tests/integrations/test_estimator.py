@@ -155,6 +155,16 @@ def test_an_array_of_labels_is_no_indicator_and_its_list_form_is_labels(dtype):
     assert (found.form, found.classes) == ("lists", [1, 3, 7])
 
 
+@pytest.mark.parametrize("name", ["fit", "predict_proba", "model_", "_form", "__class__"])
+def test_what_is_no_argument_is_not_set(fitted, name):
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError, match=f"{name}: expected an argument .* found neither; get_params"):
+        fitted.set_params(**{name: 3})
+    assert vars(fitted) == before
+    with pytest.raises(ValueError, match=f"{name}: expected an argument"):
+        LongtailClassifier(**{name: 3})
+
+
 def test_what_is_dumped_holds_the_model_itself(of_lists, tmp_path):
     joblib.dump(of_lists, tmp_path / "classifier.joblib")
     found = joblib.load(tmp_path / "classifier.joblib")
