@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from longtail.data.io.graphs import write_graph
 from longtail.data.io.huggingface import Wanted, read_splits
 from longtail.data.io.manifest import FIELDS, NAME
 from longtail.data.io.writing import write_pairs, write_records, write_sparse
-from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, digest, row_of_entry, stacked
+from longtail.data.sparse import CSR, csr, csr_of_ids, csr_of_relevance, digest, row_of_entry, stacked
 from longtail.data.split import Split
 from longtail.data.texts import MEND_TEXT, STORABLE, GivenText, Texts, storable
 from longtail.errors import BadInput
@@ -78,7 +78,7 @@ class Dataset:
 
     @classmethod
     def from_texts(
-        cls, documents: Sequence[GivenText], targets: Sequence[Sequence[int]], labels: Sequence[GivenText]
+        cls, documents: Iterable[GivenText], targets: Iterable[Iterable[int]], labels: Iterable[GivenText]
     ) -> Dataset:
         """A data set from plain lists.
 
@@ -90,19 +90,11 @@ class Dataset:
         Raises:
             BadInput: there is not a list a document, an id is not in [0, L), or a text is not one (`Texts.given`).
         """
-        if len(targets) != len(documents):
-            problem = f"expected one list of label ids a document, found {len(targets)} for {len(documents)} documents"
-            raise BadInput("targets", problem, remedy="give [] to a document without labels")
-        for i, row in enumerate(targets):
-            for j in row:
-                if not isinstance(j, (int, np.integer)) or not 0 <= j < len(labels):
-                    problem = f"label id {j!r} of document {i} is not an integer in [0, {len(labels)})"
-                    raise BadInput("targets", problem, remedy="ids are positions in the list of labels, from 0")
-        rows = Split(Texts.given(documents, "documents"), csr_of_lists(targets, len(labels)))
-        return cls("lists", rows, Texts.given(labels, "labels"))
+        rows, known = Texts.given(documents, "documents"), Texts.given(labels, "labels")
+        return cls("lists", Split(rows, csr_of_ids(targets, (len(rows), len(known)))), known)
 
     @classmethod
-    def from_matrix(cls, documents: Sequence[GivenText], targets: Any, labels: Sequence[GivenText]) -> Dataset:
+    def from_matrix(cls, documents: Iterable[GivenText], targets: Any, labels: Iterable[GivenText]) -> Dataset:
         """A data set from a matrix of documents by labels.
 
         Args:
@@ -279,6 +271,13 @@ class Dataset:
             edges = {"train": graph.train, "label": graph.label}
             parts |= {f"graph.{name}.{side}": digest(matrix) for side, matrix in edges.items() if matrix is not None}
         return parts
+
+
+def must_be_dataset(given: Any) -> None:
+    """Refuse, with `BadInput`, what is no data set where one is to be learned from."""
+    if not isinstance(given, Dataset):
+        problem = f"expected a Dataset, found {type(given).__name__}"
+        raise BadInput("dataset", problem, remedy="Dataset.read(folder) reads one; from_texts and from_matrix make one")
 
 
 def assembled(source: Folder, train: Split, labels: Texts, test: Split | None, graphs: Mapping[str, Graph]) -> Dataset:

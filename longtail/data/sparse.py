@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 CSR: TypeAlias = sparse.csr_array
 _ARRAYS = ("data", "indices", "indptr", "shape")  # of a saved matrix
+_NO_LABELS = "give [] to a document without labels, [7] to one with a label"
 _OPERATIONS = 2**24  # of one block of rows; the product of as many takes at most 200 MB
 
 
@@ -52,6 +53,44 @@ def csr_of_lists(lists: Sequence[Sequence[int]], columns: int) -> CSR:
     return csr(np.repeat(np.arange(len(lists)), counts), ids, (len(lists), columns))
 
 
+def csr_of_ids(lists: Iterable[Iterable[int]], shape: tuple[int, int]) -> CSR:
+    """A CSR matrix of ones from one list of label ids a document, as a Python caller gives them.
+
+    Args:
+        lists: N lists of ids in [0, L).
+        shape: (N, L).
+
+    Raises:
+        BadInput: there is not a list a document, or an id is not in [0, L).
+    """
+    rows = [_ids(row, f"document {i}", shape[1]) for i, row in enumerate(_listed(lists, "documents"))]
+    if len(rows) != shape[0]:
+        problem = f"expected one list of label ids a document, found {len(rows)} for {shape[0]} documents"
+        raise BadInput("targets", problem, remedy=_NO_LABELS)
+    return csr_of_lists(rows, shape[1])
+
+
+def _ids(row: Iterable[int], of: str, labels: int) -> list[int]:
+    ids = _listed(row, of)
+    for j in ids:
+        if isinstance(j, bool) or not isinstance(j, (int, np.integer)) or not 0 <= j < labels:
+            problem = f"label id {_in_short(j)} of {of} is not an integer in [0, {labels})"
+            raise BadInput("targets", problem, remedy="ids are positions in the list of labels, from 0")
+    return ids
+
+
+def _listed(given: Iterable[Any], of: str) -> list[Any]:
+    try:
+        return [*given]
+    except TypeError:
+        problem = f"expected a list of label ids for each document, found {_in_short(given)} for {of}"
+        raise BadInput("targets", problem, remedy=_NO_LABELS) from None
+
+
+def _in_short(value: Any) -> str:
+    return " ".join(repr(value).split())[:40]
+
+
 def csr_of_relevance(matrix: Any, shape: tuple[int, int]) -> CSR:
     """A CSR matrix with a one for each value above 0.
 
@@ -68,14 +107,14 @@ def csr_of_relevance(matrix: Any, shape: tuple[int, int]) -> CSR:
         raise BadInput("targets", problem, remedy="give a row for each document and a column for each label")
     if values.dtype.kind not in "biuf":
         raise BadInput("targets", f"expected numbers, found {values.dtype}", remedy="give 1 for relevant, else 0")
-    found = CSR(values.astype(np.float64))
+    found = sparse.coo_array(values)  # CSR and astype add up what is given twice: 1 and -1 would be nothing
     wrong = np.flatnonzero(~(np.isfinite(found.data) & (found.data >= 0)))
     if len(wrong):
-        row, column, more = row_of_entry(found)[wrong[0]], found.indices[wrong[0]], len(wrong) - 1
+        row, column, more = found.row[wrong[0]], found.col[wrong[0]], len(wrong) - 1
         problem = f"expected a finite number of at least 0, found {found.data[wrong[0]]:g} at ({row}, {column})"
         raise BadInput("targets", f"{problem} and at {more} more places", remedy="give 1 for relevant, else 0")
     there = found.data > 0
-    return csr(row_of_entry(found)[there], found.indices[there].astype(np.int64), shape)
+    return csr(found.row[there].astype(np.int64), found.col[there].astype(np.int64), shape)
 
 
 def row_of_entry(matrix: CSR) -> IntArray:

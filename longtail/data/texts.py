@@ -177,9 +177,12 @@ class Texts:
             what: name of the argument, for messages.
 
         Raises:
-            BadInput: a text is neither, lacks a title, holds something else than strings or what is not `storable`, or
-                has the uid of another.
+            BadInput: it is one text, or none of them; a text is neither, lacks a title, holds something else than
+                strings or what is not `storable`, or has the uid of another.
         """
+        if isinstance(texts, (str, Mapping)) or not isinstance(texts, Iterable):
+            found = "one" if isinstance(texts, (str, Mapping)) else type(texts).__name__
+            raise BadInput(what, f"expected several texts, found {found}", remedy="put them into a list")
         collector, places = TextsCollector(), dict[str, int]()
         for i, text in enumerate(texts):
             record = {"title": text} if isinstance(text, str) else text if isinstance(text, Mapping) else {}

@@ -199,11 +199,35 @@ def test_a_fingerprint_changes_with_the_part_that_changes(fruit: Path) -> None:
         ([[-1], [0]], r"targets: label id -1 of document 0 is not an integer in \[0, 3\)"),
         ([[0], [1.0]], r"targets: label id 1.0 of document 1 is not an integer in \[0, 3\)"),
         ([[0], ["a"]], r"targets: label id 'a' of document 1 is not an integer in \[0, 3\)"),
+        ([[0], [True]], r"targets: label id True of document 1 is not an integer in \[0, 3\)"),
+        ([[0], None], "targets: expected a list of label ids for each document, found None for document 1; give"),
+        (
+            [1, [0]],
+            r"targets: expected a list of label ids .*, found 1 for document 0; give \[\] to a document without",
+        ),
+        (np.array([1, 0]), "targets: expected a list of label ids .* for document 0"),
+        (None, "targets: expected a list of label ids for each document, found None for documents"),
+        (sparse.csr_array(np.eye(2)), "targets: label id .* of document 0 is not an integer"),
     ],
 )
 def test_lists_that_do_not_fit(targets: list[list[int]], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(BadInput, match=message) as caught:
         Dataset.from_texts(["x", "y"], targets, ["a", "b", "c"])
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_read_once_is_a_data_set_too() -> None:
+    made = Dataset.from_texts((text for text in "xy"), ((i for i in row) for row in ([2, 0], [])), iter("abc"))
+    assert made.fingerprint() == Dataset.from_texts(["x", "y"], [[2, 0], []], ["a", "b", "c"]).fingerprint()
+
+
+@pytest.mark.parametrize(("texts", "found"), [("ab", "one"), ({"title": "a"}, "one"), (None, "NoneType"), (7, "int")])
+def test_one_text_is_no_list_of_texts(texts: object, found: str) -> None:
+    said = f"expected several texts, found {found}; put them into a list"
+    with pytest.raises(BadInput, match=f"documents: {said}"):
+        Dataset.from_texts(texts, [[0], [1]], ["a", "b"])
+    with pytest.raises(BadInput, match=f"labels: {said}"):
+        Dataset.from_matrix(["x", "y"], np.eye(2), texts)
 
 
 def test_lists_that_fit() -> None:
@@ -257,6 +281,7 @@ def test_texts_may_have_content_and_uids() -> None:
         ([[0, 1, np.nan], [0, 0, 0]], r"targets: expected a finite number of at least 0, found nan at \(0, 2\) and"),
         (sparse.csr_array([[0, 0, 0], [0, -1.0, np.inf]]), r"found -1 at \(1, 1\) and at 1 more places; give 1 for"),
         (np.full((2, 3), "1"), r"targets: expected numbers, found <U1"),
+        (sparse.coo_array(([1, -1], ([0, 0], [1, 1])), shape=(2, 3)), r"found -1 at \(0, 1\) and at 0 more places"),
     ],
 )
 def test_matrices_that_do_not_fit(targets: object, message: str) -> None:
