@@ -14,6 +14,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from inspect import get_annotations
 from numbers import Integral, Real
+from pathlib import PurePath
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -147,6 +148,8 @@ class Option:
 
 def _converted(kind: type, given: Any) -> Any:
     """A value of a kind, or None where it is not one."""
+    if isinstance(given, PurePath) and kind is str:
+        return str(given)
     if isinstance(given, str):
         if kind is str:
             return given

@@ -6,14 +6,17 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 
+import longtail
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.options import COUNT, POSITIVE, Option, Range, option, options_of, parsed, seconds_of, stored, time_of
 from longtail.recipes import RECIPES
+from longtail.stages.make_ensemble import ensemble
 from longtail.stages.recipe import options_class
 
 
@@ -60,6 +63,30 @@ def test_what_is_no_value_is_refused_before_anything_is_written(recipe, tmp_path
         with pytest.raises(BadInput, match=message):
             RECIPES[recipe](data, out=tmp_path / "run", **{name: value})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_path_stands_for_its_text(tiny_bert, tmp_path):
+    data = Dataset.from_texts(["red", "blue"], [[0], [1]], ["warm", "cold"])
+    small = {"epochs": 1, "batch": 2, "max_length": 4, "device": "cpu"}
+    RECIPES["dpr"](data, encoder=tiny_bert, out=tmp_path / "run", **small)
+    said = json.loads((tmp_path / "run" / "run.json").read_text())["arguments"]["encoder"]
+    assert said == str(tiny_bert)
+    with pytest.raises(BadInput, match="batch: expected an integer, found"):
+        RECIPES["dpr"](data, batch=tmp_path)
+
+
+@pytest.mark.parametrize("given", ["data", None, ["red", "blue"]])
+def test_what_is_no_data_set_is_refused(given, trained, tmp_path):
+    said = f"dataset: expected a Dataset, found {type(given).__name__}; Dataset.read"
+    for train in (
+        RECIPES["dpr"],
+        partial(RECIPES["unidec"], preset="paper"),
+        partial(longtail.weigh, trained),
+        partial(longtail.rerank, trained),
+        lambda data: ensemble(data, trained, trained),
+    ):
+        with pytest.raises(BadInput, match=said):
+            train(given)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from longtail.data.dataset import Dataset
+from longtail.data.dataset import Dataset, must_be_dataset
 from longtail.devices import choose_device
 from longtail.errors import BadInput
 from longtail.files import remove_folder
@@ -62,6 +62,7 @@ def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
     Raises:
         BadInput: it is of other data.
     """
+    must_be_dataset(dataset)
     settings = settings_of(folder)
     if settings["hashes"] != dataset.fingerprint():
         problem = f"expected a run of {dataset.name}, found one of other data ({settings['data']})"

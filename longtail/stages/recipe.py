@@ -11,7 +11,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
-from longtail.data.dataset import Dataset
+from longtail.data.dataset import Dataset, must_be_dataset
 from longtail.data.shape import Shape
 from longtail.devices import choose_device
 from longtail.errors import BadInput
@@ -117,6 +117,7 @@ def recipe(
         @wraps(page)
         def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Made:
             assert not positional, "options are given by name"
+            must_be_dataset(dataset)
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
             preset = _preset(page.__name__, paper, dataset, given) if given.get("preset") == "paper" else {}
