@@ -142,6 +142,7 @@ def _vectors(
 
 
 def _at_random(run: Run, split: Split, labels: int, length: int) -> IntArray:
-    """(N, length) wrong labels: the shortlists of clusters that cannot be told apart yet."""
-    ids = np.random.default_rng([run.seed, 0, 0, 0, 6]).integers(labels, size=(len(split), length))
-    return np.where(holds(known(split), ids), -1, ids)
+    """(N, length) wrong labels, each once a row, and -1: the shortlists of clusters that cannot be told apart yet."""
+    ids = np.sort(np.random.default_rng([run.seed, 0, 0, 0, 6]).integers(labels, size=(len(split), length)), axis=1)
+    again = np.diff(ids, axis=1, prepend=-1) == 0
+    return np.where(again | holds(known(split), ids), -1, ids)

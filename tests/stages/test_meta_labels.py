@@ -166,6 +166,23 @@ def test_rows_meet_the_labels_of_their_own_clusters_and_random_ones_before(data,
     assert all(0 < wrong <= 8 for wrong in seen)  # two clusters of four labels
 
 
+def test_of_few_labels_drawn_at_random_a_row_meets_each_once(data, monkeypatch):
+    few, seen, plain = Dataset("few", data.train.take(np.arange(50)), data.labels), [], module.take_step
+
+    def step(objective, batch, optimizer, *, seed):
+        for places, targets in zip(batch.places.tolist(), batch.targets.tolist(), strict=True):
+            met = [place for place in places if place >= 0]
+            assert len(met) == len({*met})
+            seen.append((len(met), sum(targets)))
+        return plain(objective, batch, optimizer, seed=seed)
+
+    monkeypatch.setattr(module, "take_step", step)
+    together(few, detached_epochs=1, own_shortlists=True, beam=100, cluster_size=8)  # 800 draws of 100 labels
+    assert len(seen) >= 50
+    assert all(true < met <= 100 for met, true in seen)
+    assert np.mean([met for met, _ in seen]) > 95
+
+
 def test_under_binary_cross_entropy_a_label_starts_with_its_own_odds(data):
     _, w = together(data, loss="binary_cross_entropy")
     np.testing.assert_allclose(w[:, -1], 0.1 * log_odds(data.train.targets), rtol=1e-5)
