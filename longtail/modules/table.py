@@ -87,10 +87,11 @@ class Table(nn.Module):
 
     def sequences(self, tokens: PaddedTokens) -> Tensor:
         """The rows of B sequences of ids, (B, T, D), zeros on padding; a step touches these rows alone."""
-        found, at = torch.unique(tokens.ids, return_inverse=True)
-        if not len(self):
-            return self.weight.new_zeros(*tokens.ids.shape, self.width)
-        return F.embedding(at, self.rows(found)) * tokens.mask[:, :, None]
+        spread = self.weight.new_zeros(*tokens.ids.shape, self.width)
+        if len(self):
+            found, at = torch.unique(tokens.ids[tokens.mask], return_inverse=True)  # the id of padding is a word's, too
+            spread[tokens.mask] = F.embedding(at, self.rows(found))
+        return spread
 
     def blocks(self, size: int = _BLOCK) -> Iterator[tuple[slice, Tensor]]:
         """Go over the rows, ``size`` at a time, without gradients.

@@ -16,7 +16,8 @@ from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.search.exact import Exact
 from longtail.text.bag import BagTokenizer
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import BagTokens
+from longtail.text.tokens import BagTokens, PaddedTokens
+from longtail.train.optimizer import AdamW
 
 V, D = 11, 5
 
@@ -104,6 +105,38 @@ def test_gradients_hold_each_row_that_was_read_once_and_in_order() -> None:
         some_loss(read(parameter)).backward()
         assert parameter.weight.grad is not None
         assert torch.equal(parameter.weight.grad._indices()[0], expected)
+
+
+def test_sequences_are_indexing_and_padding_reads_no_row() -> None:
+    """Padding has the id 0, which is the most frequent word, and here one that no text has."""
+    tokens = PaddedTokens(
+        torch.tensor([[3, 7, 3], [10, 0, 0], [0, 0, 0]]),
+        torch.tensor([[True, True, True], [True, False, False], [False, False, False]]),
+    )
+    sparse, dense = both_gradients(lambda t: t.sequences(tokens), lambda t: t[tokens.ids] * tokens.mask[:, :, None])
+    torch.testing.assert_close(sparse.to_dense(), dense, rtol=0, atol=0)
+    assert sparse._indices().tolist() == [[3, 7, 10]]
+    nothing = PaddedTokens(tokens.ids[2:], tokens.mask[2:])
+    parameter = table()
+    out = parameter.sequences(nothing)
+    assert not out.any()
+    out.sum().backward()
+    assert parameter.weight.grad is not None
+    assert parameter.weight.grad._nnz() == 0
+    assert Table(torch.zeros(0, D)).sequences(nothing).shape == (1, 3, D)
+
+
+def test_a_word_that_no_text_of_a_batch_has_stays_where_it_is() -> None:
+    parameter, ids = Table(torch.ones(V, D)), torch.tensor([[0, 4], [5, 0]])
+    optimizer = AdamW(parameter.parameters(), 0.1)
+    before = parameter.weight.detach().clone()
+    for mask, moved in (([[1, 1], [1, 0]], [0, 4, 5]), ([[0, 1], [1, 0]], [4, 5]), ([[0, 0], [0, 0]], [])):
+        optimizer.zero_grad()
+        some_loss(parameter.sequences(PaddedTokens(ids, torch.tensor(mask, dtype=torch.bool)))).backward()
+        optimizer.step()
+        now = parameter.weight.detach().clone()
+        assert (now != before).any(1).nonzero()[:, 0].tolist() == moved
+        before = now
 
 
 def test_one_table_read_from_two_sides_has_the_sum_of_both_gradients() -> None:
