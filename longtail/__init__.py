@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from longtail.model.predictions import Predictions
     from longtail.recipes.distil import distil
     from longtail.recipes.rerank import rerank
+    from longtail.stages.make_ensemble import ensemble
     from longtail.stages.weigh import weigh
     from longtail.topk import Prediction
 
@@ -31,6 +32,7 @@ __all__ = [
     "Ranker",
     "__version__",
     "distil",
+    "ensemble",
     "evaluate",
     "export",
     "load",
@@ -49,6 +51,7 @@ _HOMES = {
     "Predictions": "longtail.model.predictions",
     "Ranker": "longtail.bulk.ranker",
     "distil": "longtail.recipes.distil",
+    "ensemble": "longtail.stages.make_ensemble",
     "evaluate": "longtail.model.evaluation",
     "export": "longtail.model.exporting",
     "load": "longtail.model",

@@ -72,7 +72,7 @@ def test_whoever_changes_a_run_as_a_whole_is_kept_out_and_labels_are_not(hold, r
     options = {"epochs": 2, "classifier_epochs": 2, "batch": 64, "width": 32, "validation": 0.2, "device": "cpu"}
     for change in (
         lambda: recipes.ngame(data, out=run, **options),
-        lambda: ensemble(data, run, run, out=run, device="cpu"),
+        lambda: ensemble(run, run, data, out=run, device="cpu"),
         labels.compact,
         labels.index,
     ):

@@ -16,7 +16,6 @@ from longtail.data.dataset import Dataset
 from longtail.errors import BadInput
 from longtail.options import COUNT, POSITIVE, Option, Range, option, options_of, parsed, seconds_of, stored, time_of
 from longtail.recipes import RECIPES
-from longtail.stages.make_ensemble import ensemble
 from longtail.stages.recipe import options_class
 
 
@@ -83,7 +82,7 @@ def test_what_is_no_data_set_is_refused(given, trained, tmp_path):
         partial(RECIPES["unidec"], preset="paper"),
         partial(longtail.weigh, trained),
         partial(longtail.rerank, trained),
-        lambda data: ensemble(data, trained, trained),
+        partial(longtail.ensemble, trained, trained),
     ):
         with pytest.raises(BadInput, match=said):
             train(given)

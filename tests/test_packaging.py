@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -33,6 +34,15 @@ def test_all_is_every_extra_of_a_user() -> None:
 
 def test_the_version_of_a_citation_is_that_of_the_package() -> None:
     assert f"\nversion: {longtail.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_every_public_name_is_there_and_every_function_has_its_place_in_the_reference() -> None:
+    reference = (ROOT / "docs/reference/api.md").read_text(encoding="utf-8")
+    functions = [name for name in longtail.__all__ if inspect.isfunction(getattr(longtail, name))]
+    assert functions == ["distil", "ensemble", "evaluate", "export", "load", "rerank", "weigh"]
+    for name in functions:
+        assert f"`{name}`" in reference
+        assert f"\n::: {getattr(longtail, name).__module__}.{name}\n" in reference
 
 
 @pytest.mark.slow  # it builds in an environment of its own, for which packages are fetched

@@ -29,5 +29,5 @@ def ensemble(
     """
     dataset = Dataset.read(data_of(first, settings_of(first), data))
     run = Run(out, Log(out / LOG, Console()))
-    say_done(run, make(dataset, first, second, out=run, device=device))
+    say_done(run, make(first, second, dataset, out=run, device=device))
     run.log.say(f"Next: longtail evaluate {out}")

@@ -18,25 +18,28 @@ from longtail.train.run import Run
 
 
 def ensemble(
-    dataset: Dataset,
     first: str | Path,
     second: str | Path,
+    dataset: Dataset,
     *,
     out: str | Path | Run | None = None,
     device: str = "auto",
 ) -> Ensemble:
-    """Rank by two trained runs at once.
+    """Rank by two trained runs at once; ``longtail ensemble`` is this.
 
     Both models stay as they are. A fusion of all their scores is learned as that of one run is
     (`longtail.search.weighing.learn_fusion`), on the training documents that both held out, and so is a memory, where
     one of them was trained with it; an ensemble may be a member of another. Of a run with ``refit`` it is learned with
     the model before that, which has not seen these documents.
 
+    Examples:
+        >>> longtail.ensemble("runs/minilm", "runs/bag", dataset, out="runs/both")  # doctest: +SKIP
+
     Args:
-        dataset: that both were trained on; the test split is not read.
         first: a run folder.
         second: another, that held out the same documents, or more, or some of these: of the same ``validation`` and
             ``seed``, or above 10,000 documents of another ``validation`` above 0.02 (`held_out_by`).
+        dataset: that both were trained on; the test split is not read.
         out: the run folder of the ensemble; nothing is written if left out.
         device: cpu, cuda, or auto for a GPU where there is one.
 

@@ -151,7 +151,7 @@ def test_a_refit_keeps_what_was_learned_and_an_ensemble_learns_its_own(tmp_path)
     for kind, one in first.calibrations.items():
         np.testing.assert_array_equal(refit.calibrations[kind].weights, one.weights)
     shutil.copytree(tmp_path / "unidec", tmp_path / "other")
-    both = ensemble(data, tmp_path / "unidec", tmp_path / "other", out=tmp_path / "both", device="cpu")
+    both = ensemble(tmp_path / "unidec", tmp_path / "other", data, out=tmp_path / "both", device="cpu")
     assert both.calibrations.keys() == {"first", "second", "fused"}
     opened = load(tmp_path / "both", device="cpu")
     found = opened.predict(TEXTS)

@@ -128,7 +128,7 @@ def test_a_refit_remembers_with_its_own_encoder(trained):
 def test_an_ensemble_has_one_memory_of_its_own(trained, tmp_path):
     data, titles, folder, _ = trained
     recipes.ngame(data, out=tmp_path / "ngame", classifier_epochs=1, memory=False, **SMALL)
-    both = ensemble(data, folder, tmp_path / "ngame", out=tmp_path / "both", device="cpu")
+    both = ensemble(folder, tmp_path / "ngame", data, out=tmp_path / "both", device="cpu")
     assert both.kinds == ("first", "second", "fused", "memory")
     assert at_5(data, both, "memory") > at_5(data, both, "fused") + 20
     assert both.first.memory is both.second.memory is None

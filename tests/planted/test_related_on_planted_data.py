@@ -116,7 +116,7 @@ def test_a_refit_and_an_ensemble_know_it_by_their_own_encoders(trained, tmp_path
     np.testing.assert_array_equal(refit.memory.weights, model.memory.weights)
     assert at_1(data, refit) > 80
     recipes.ngame(data, out=tmp_path / "ngame", classifier_epochs=1, memory=False, **SMALL)
-    both = ensemble(data, folder, tmp_path / "ngame", out=tmp_path / "both", device="cpu")
+    both = ensemble(folder, tmp_path / "ngame", data, out=tmp_path / "both", device="cpu")
     assert both.kinds[-1] == "memory"
     assert at_1(data, both) > 80
 

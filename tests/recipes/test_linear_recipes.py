@@ -210,7 +210,7 @@ def test_what_there_is_no_encoder_for_is_refused(runs, tmp_path):
     with pytest.raises(LongtailError, match="expected a model with an encoder, found one of dismec, which has none"):
         recipes.dpr(small, out=tmp_path / "x", start=str(folder / "dismec"), epochs=1, width=8)
     with pytest.raises(LongtailError, match="expected a model that has learned a fusion"):
-        ensemble(small, folder / "dismec", folder / "parabel")
+        ensemble(folder / "dismec", folder / "parabel", small)
     with pytest.raises(LongtailError, match="expected a score with label vectors, found classifier alone"):
         load(folder / "bonsai").table()
     with pytest.raises(LongtailError, match=r"^branching: expected 2 with balanced, found 3"):

@@ -107,16 +107,16 @@ def test_an_ensemble_of_refits_learns_on_what_they_were_before(data, tmp_path):
     for name, refit in (("plain", False), ("refit", True)):
         recipes.ngame(data, **SMALL, classifier_epochs=1, refit=refit, out=tmp_path / name)
     recipes.unidec(data, **SMALL, refit=True, out=tmp_path / "other")
-    before = ensemble(data, tmp_path / "plain", tmp_path / "other")
-    both = ensemble(data, tmp_path / "refit", tmp_path / "other", out=tmp_path / "both")
+    before = ensemble(tmp_path / "plain", tmp_path / "other", data)
+    both = ensemble(tmp_path / "refit", tmp_path / "other", data, out=tmp_path / "both")
     np.testing.assert_array_equal(both.fusion.weights, before.fusion.weights, "the refit was the plain run before")
     np.testing.assert_array_equal(both.first.vectors["encoder"], load(tmp_path / "refit").vectors["encoder"])
     assert both.fusion.frequency.sum() == data.train.targets.nnz > load(tmp_path / "plain").fusion.frequency.sum()
-    again = ensemble(data, tmp_path / "both", tmp_path / "other")
+    again = ensemble(tmp_path / "both", tmp_path / "other", data)
     assert len(again.mixed) == 6
     shutil.rmtree(tmp_path / "refit" / "held_out")
     with pytest.raises(BadInput, match="found a run of an earlier version"):
-        ensemble(data, tmp_path / "refit", tmp_path / "other")
+        ensemble(tmp_path / "refit", tmp_path / "other", data)
 
 
 def test_a_refit_that_was_stopped_goes_on(data, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     dataset = Dataset.read(folder / "data")
     recipes.unidec(dataset, out=folder / "unidec", refit=False, **QUICK)
     recipes.ngame(dataset, out=folder / "ngame", classifier_epochs=2, fields=("title", "content"), **QUICK)
-    ensemble(dataset, folder / "unidec", folder / "ngame", out=folder / "both", device="cpu")
+    ensemble(folder / "unidec", folder / "ngame", dataset, out=folder / "both", device="cpu")
     return folder
 
 

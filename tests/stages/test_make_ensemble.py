@@ -49,7 +49,7 @@ def runs(data, tmp_path_factory):
 
 
 def test_an_ensemble_knows_what_either_knows(data, runs, tmp_path):
-    both = ensemble(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+    both = ensemble(runs / "title", runs / "content", data, out=tmp_path / "both", device="cpu")
     assert both.kinds == ("first", "second", "fused")
     assert both.fields == ("title", "content")
     found = {
@@ -67,7 +67,7 @@ def test_an_ensemble_knows_what_either_knows(data, runs, tmp_path):
 
 def test_the_runs_stay_as_they_are_and_may_go(data, runs, tmp_path):
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
-    ensemble(data, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+    ensemble(runs / "title", runs / "content", data, out=tmp_path / "both", device="cpu")
     assert before == {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert not any(path.is_symlink() for path in (tmp_path / "both").rglob("*"))
 
@@ -83,7 +83,7 @@ def test_the_runs_stay_as_they_are_and_may_go(data, runs, tmp_path):
 def test_runs_that_held_out_other_documents_are_refused(data, runs, tmp_path, options, problem):
     recipes.ngame(data, out=tmp_path / "other", **OPTIONS | {"epochs": 1, **options})
     with pytest.raises(LongtailError, match=problem):
-        ensemble(data, runs / "title", tmp_path / "other", out=tmp_path / "both", device="cpu")
+        ensemble(runs / "title", tmp_path / "other", data, out=tmp_path / "both", device="cpu")
     assert not (tmp_path / "both").exists()
 
 
@@ -101,7 +101,7 @@ def test_documents_that_both_held_out_weigh_runs_that_held_out_different_shares(
     assert not held_out_by(many, 0.1, 0, other=(0.04, 0))
     for first, second in ((0.04, 0.1), (0.1, 0.04)):
         out = tmp_path / f"{first}-{second}"
-        ensemble(many, tmp_path / f"{first}", tmp_path / f"{second}", out=out, device="cpu")
+        ensemble(tmp_path / f"{first}", tmp_path / f"{second}", many, out=out, device="cpu")
         assert settings_of(out)["arguments"]["validation"] == 0.04
     recipes.unidec(many, start=str(tmp_path / "0.1"), **few | {"validation": 0.04})
     with pytest.raises(LongtailError, match=r"expected a run that held out the same documents .validation 0.1 and"):
@@ -114,11 +114,11 @@ def test_a_run_that_holds_nothing_out_is_refused(data, tmp_path):
     with pytest.raises(
         LongtailError, match=r"one: expected a model that has learned a fusion .* found one that ranks by encoder"
     ):
-        ensemble(data, tmp_path / "one", tmp_path / "one", out=tmp_path / "both", device="cpu")
+        ensemble(tmp_path / "one", tmp_path / "one", data, out=tmp_path / "both", device="cpu")
     assert not (tmp_path / "both").exists()
 
 
 def test_a_run_of_other_data_is_refused(data, runs, tmp_path):
     other = Dataset("other", two_columns(100, 5), data.labels)
     with pytest.raises(LongtailError, match="expected a run of other, found one of other data"):
-        ensemble(other, runs / "title", runs / "content", out=tmp_path / "both", device="cpu")
+        ensemble(runs / "title", runs / "content", other, out=tmp_path / "both", device="cpu")

@@ -247,7 +247,7 @@ def test_where_each_label_has_one_example_nothing_is_left_to_weigh_it_on(bert: P
         longtail.rerank(tmp_path / "first", data, encoder=str(bert), out=tmp_path / "run", device="cpu", **CROSS)
     assert not (tmp_path / "run").exists()
     anew = longtail.weigh(tmp_path / "first", data, out=tmp_path / "weighed", prefer="tail", device="cpu")
-    both = ensemble(data, tmp_path / "first", tmp_path / "second", out=tmp_path / "both", device="cpu")
+    both = ensemble(tmp_path / "first", tmp_path / "second", data, out=tmp_path / "both", device="cpu")
     for model in (anew, both):
         np.testing.assert_array_equal(model.rank(data.train.documents, 3).ids, alone)
 
@@ -277,7 +277,7 @@ def test_a_run_that_was_trained_on_all_is_weighed_before_that(
     np.testing.assert_array_equal(before.weights, model.weights)
     assert before.first_stage.width != model.first_stage.width
     ngame(data, out=tmp_path / "other", refit=False, memory=False, classifier_epochs=1, **FIRST_STAGE)
-    both = ensemble(data, tmp_path / "run", tmp_path / "other", out=tmp_path / "both", device="cpu")
+    both = ensemble(tmp_path / "run", tmp_path / "other", data, out=tmp_path / "both", device="cpu")
     assert both.kinds[:3] == ("first", "second", "fused")
     again = longtail.rerank(
         tmp_path / "both", data, encoder=ready, out=tmp_path / "over", epochs=0, device="cpu", **CROSS

@@ -170,7 +170,7 @@ def test_distil_takes_an_ensemble_and_holds_out_what_it_held_out(data: Dataset, 
     given = {**SMALL, "epochs": 1, "validation": 0.3, "seed": 2}
     unidec(data, out=tmp_path / "one", refit=True, **given)
     ngame(data, out=tmp_path / "two", classifier_epochs=1, refit=True, **given)
-    ensemble(data, tmp_path / "one", tmp_path / "two", out=tmp_path / "both")
+    ensemble(tmp_path / "one", tmp_path / "two", data, out=tmp_path / "both")
     model = longtail.distil(tmp_path / "both", data, out=tmp_path / "student", epochs=1, refit=True, **SMALL)
     settings = settings_of(tmp_path / "student")
     asked = {name: settings["arguments"][name] for name in ("teacher", "validation", "seed", "encoder", "fields")}
@@ -189,7 +189,7 @@ def teachers(data: Dataset, tiny_bert: Path, tmp_path_factory: pytest.TempPathFa
     folder, given = tmp_path_factory.mktemp("teachers"), {**SMALL, "epochs": 1, "validation": 0.3, "refit": False}
     unidec(data, out=folder / "words", **given)
     unidec(data, out=folder / "reads", encoder=str(tiny_bert), max_length=8, **given)
-    ensemble(data, folder / "words", folder / "reads", out=folder / "both")
+    ensemble(folder / "words", folder / "reads", data, out=folder / "both")
     return folder
 
 

@@ -93,7 +93,7 @@ def test_a_weighed_run_that_has_seen_all_documents_starts_no_other(data, trained
 def test_an_ensemble_is_weighed_too(data, trained, tmp_path):
     folder, options = trained
     recipes.ngame(data, out=tmp_path / "ngame", classifier_epochs=1, **{**options, "refit": False})
-    ensemble(data, folder, tmp_path / "ngame", out=tmp_path / "both", device="cpu")
+    ensemble(folder, tmp_path / "ngame", data, out=tmp_path / "both", device="cpu")
     plain = load(tmp_path / "both", device="cpu")
     same(weigh(tmp_path / "both", data, device="cpu"), plain, data)
     tail = weigh(tmp_path / "both", data, tail_price=5.0, device="cpu")
