@@ -157,13 +157,13 @@ class TransformerTokenizer:
         name: the transformer, as in `model_folder`.
         max_length: tokens a text may have, special tokens included; the rest is cut off. None takes what the folder
             says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512.
-        prefix: what each text begins with; it counts as text.
         windows: of ``max_length`` tokens that a text is cut into, at most, each with special tokens of its own.
         stride: tokens of the text from the beginning of a window to that of the next; all that are in one if left out.
 
     Attributes:
         max_length: as above, settled.
-        prefix, windows, stride: as above.
+        windows, stride: as above.
+        prefix: what each text begins with (`prefixed`); it counts as text.
         fingerprint: a hash of all that decides the tokens of a text.
 
     Raises:
@@ -174,7 +174,6 @@ class TransformerTokenizer:
         self,
         name: str | Path,
         max_length: int | None = None,
-        prefix: str = "",
         *,
         windows: int = 1,
         stride: int | None = None,
@@ -208,7 +207,7 @@ class TransformerTokenizer:
         self.windows, self.stride = windows, stride
         self._rules.enable_truncation(self.max_length, stride=0 if stride is None else most - stride)
         self._of_rules = hashlib.sha256(self._rules.to_str().encode()).hexdigest()
-        self.prefix = prefix
+        self.prefix = ""
 
     @property
     def fingerprint(self) -> str:
@@ -216,8 +215,20 @@ class TransformerTokenizer:
         more = f" {self.prefix}" * bool(self.prefix) + f" {self.windows} windows" * (self.windows > 1)
         return hashlib.sha256(f"{self._of_rules}{more}".encode()).hexdigest() if more else self._of_rules
 
-    def prefixed(self, prefix: str) -> TransformerTokenizer:
-        """The same tokeniser with another prefix."""
+    def prefixed(self, prefix: str, what: str = "prefix") -> TransformerTokenizer:
+        """The same tokeniser with another prefix.
+
+        Args:
+            prefix: what each text begins with.
+            what: it is, for a message: the option that it was given by, or where else it comes from.
+
+        Raises:
+            BadInput: it leaves no token of a text, or of its first window, to the text itself.
+        """
+        if prefix and len(self._rules.encode(prefix.rstrip()).ids) >= self.max_length:  # which is cut off there
+            problem = f"expected fewer tokens than the {self.max_length} of max_length, special ones included"
+            problem += f", found {prefix[:40]!r}, which leaves a text none"
+            raise BadInput(what, problem, remedy="make it shorter, or max_length larger")
         other = copy(self)
         other.prefix = prefix
         return other

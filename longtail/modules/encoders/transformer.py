@@ -120,15 +120,15 @@ class TransformerEncoder(Encoder):
         if self.pooling not in POOLING:
             problem = f"expected one of {', '.join(POOLING)}, found {self.pooling}"
             raise BadInput("pooling", problem, remedy="change the pooling")
-        prefixes = [
-            stated if given is None else given
-            for given, stated in zip((document_prefix, label_prefix), said.prefixes, strict=True)
-        ]
         found = Windows.read(folder)
         cut = found if windows is None else Windows(windows, stride)
         cut = cut if window_pooling is None else cut._replace(pooling=window_pooling)
-        self.tokenizer = TransformerTokenizer(folder, max_length, prefixes[0], windows=cut.windows, stride=cut.stride)
-        self._label_prefix = prefixes[1]
+        plain = TransformerTokenizer(folder, max_length, windows=cut.windows, stride=cut.stride)
+        given = {"document_prefix": document_prefix, "label_prefix": label_prefix}
+        self.tokenizer, self._label_tokenizer = (
+            plain.prefixed(stated, f"{name} of {folder}") if own is None else plain.prefixed(own, name)
+            for (name, own), stated in zip(given.items(), said.prefixes, strict=True)
+        )
         self.backbone.config.use_cache = False  # of a decoder, which is to write nothing
         if bidirectional:
             see_ahead(self.backbone)
@@ -186,7 +186,7 @@ class TransformerEncoder(Encoder):
     @property
     def label_tokenizer(self) -> TransformerTokenizer:
         """Makes the tokens of labels, with their own prefix."""
-        return self.tokenizer.prefixed(self._label_prefix)
+        return self._label_tokenizer
 
     def nest(self, widths: Sequence[int]) -> None:
         """Cut vectors to the largest of some widths, and let training make each of them good by itself.
@@ -303,7 +303,7 @@ class TransformerEncoder(Encoder):
             width=int(self.backbone.config.hidden_size),
             length=self.tokenizer.max_length,
             projection=self.projection,
-            prefixes=(self.tokenizer.prefix, self._label_prefix),
+            prefixes=(self.tokenizer.prefix, self.label_tokenizer.prefix),
         )
         self.windows.save(folder)
         write_layers(folder, self.layers)

@@ -182,6 +182,25 @@ def test_broken_prefixes_are_one_line(tiny_bert: Path, tmp_path: Path, content: 
         TransformerEncoder(folder)
 
 
+@pytest.mark.parametrize("name", ["document_prefix", "label_prefix"])
+def test_a_prefix_that_leaves_no_room_for_a_text_is_refused_and_who_set_it_is_named(
+    name: str, tiny_bert: Path, tmp_path: Path
+) -> None:
+    problem = "expected fewer tokens than the 8 of max_length, special ones included, found 'red red red"
+    for asked in ({}, {"windows": 3}):
+        with pytest.raises(BadInput, match=f"^{name}: {problem}"):
+            TransformerEncoder(tiny_bert, max_length=8, **{name: "red " * 6}, **asked)
+    assert len(vectors(TransformerEncoder(tiny_bert, max_length=8, **{name: "red " * 5})).unique(dim=0)) > 5
+
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+    prompts = {"query" if name == "document_prefix" else "document": "red " * 6}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps({"prompts": prompts}))
+    with pytest.raises(BadInput, match=f"^{name} of {folder}: {problem}"):
+        TransformerEncoder(folder, max_length=8)
+    TransformerEncoder(folder, max_length=8, **{name: ""})
+    TransformerEncoder(folder, max_length=9)
+
+
 def test_documents_and_labels_have_prefixes_of_their_own_in_training_and_after(tiny_bert: Path, tmp_path: Path) -> None:
     asked = QUICK | {"epochs": 0, "encoder": str(tiny_bert)}
     model = recipes.ngame(
