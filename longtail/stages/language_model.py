@@ -28,17 +28,22 @@ _READS = (  # when it is made, alone
 class TransformerOptions(RunOptions):
     """Transformers."""
 
-    windows: int = option(
-        1,
-        "parts of max_length tokens that a transformer reads of a text, at most, to one vector",
+    windows: int | None = option(
+        None,
+        "parts of max_length tokens that a transformer reads of a text, at most, to one vector; if left out what its "
+        "folder says, else 1",
         within=COUNT,
     )
     stride: int | None = option(
-        None, "tokens from the beginning of such a part to that of the next; without overlap if left out", within=COUNT
+        None,
+        "tokens from the beginning of such a part to that of the next; if left out what its folder says, else without "
+        "overlap",
+        within=COUNT,
     )
-    window_pooling: str = option(
-        "mean",
-        "of such parts: their mean, or attention for weights that are learned, and start equal",
+    window_pooling: str | None = option(
+        None,
+        "of such parts: their mean, or attention for weights that are learned, and start equal; if left out what its "
+        "folder says, else the mean",
         choices=POOLING_OF_WINDOWS,
     )
     pooling: str | None = option(

@@ -159,6 +159,7 @@ class TransformerTokenizer:
             says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512.
         windows: of ``max_length`` tokens that a text is cut into, at most, each with special tokens of its own.
         stride: tokens of the text from the beginning of a window to that of the next; all that are in one if left out.
+            One window has none.
 
     Attributes:
         max_length: as above, settled.
@@ -167,7 +168,7 @@ class TransformerTokenizer:
         fingerprint: a hash of all that decides the tokens of a text.
 
     Raises:
-        BadInput: the folder holds no fast tokeniser, or the length is out of range.
+        BadInput: the folder holds no fast tokeniser, or length or stride are out of range.
     """
 
     def __init__(
@@ -201,6 +202,8 @@ class TransformerTokenizer:
         self._rules = self._pretrained.backend_tokenizer
         self._rules.no_padding()
         most = self.max_length - special
+        if stride is not None and windows == 1:
+            raise BadInput("stride", "expected several windows, found 1", remedy="give windows, as 4, or leave it out")
         if stride is not None and not 0 < stride <= most:
             problem = f"expected a number in 1 to {most}, the tokens of a text in a window, found {stride}"
             raise BadInput("stride", problem, remedy="change it, or leave it out")

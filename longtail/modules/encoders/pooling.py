@@ -64,6 +64,12 @@ class Windows(NamedTuple):
             raise BadInput(folder / _WINDOWS, problem, remedy=_AGAIN)
         return cut
 
+    def but(self, windows: int | None, stride: int | None, pooling: str | None) -> Windows:
+        """The same but for what is given; one window has neither a stride nor a pooling but what is given."""
+        count = self.windows if windows is None else windows
+        kept = self if count > 1 else Windows()
+        return Windows(count, kept.stride if stride is None else stride, pooling or kept.pooling)
+
 
 class WindowPool(nn.Module):
     """The vectors of the windows of a text to one: their mean, or a mean with weights that are learned (`Mix`).
@@ -111,6 +117,7 @@ class WindowPool(nn.Module):
             self.mix.save(folder / _MIX)
 
     def read(self, folder: Path) -> None:
-        """Take the learned weights from a folder that `save` wrote; see `Mix.read`."""
-        if self.mix is not None:
+        """Take learned weights from a folder that `save` wrote, where they are of as many windows; see `Mix.read`."""
+        found = Windows.read(folder)
+        if self.mix is not None and (found.windows, found.pooling) == (self.cut.windows, self.cut.pooling):
             self.mix.read(folder / _MIX)

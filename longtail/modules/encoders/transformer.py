@@ -56,7 +56,7 @@ class TransformerEncoder(Encoder):
         windows: of ``max_length`` tokens that a text is read in, at most: its pooled states are the mean over them.
             None takes what a folder that `save` wrote says, else 1.
         window_pooling: ``mean``, or ``attention`` for a mean whose weights are learned (`WindowPool`). None takes what
-            is in such a folder, with its weights, else the mean.
+            is in such a folder, else the mean. Weights that are learned go on from there for as many windows.
         stride: tokens of the text from the beginning of a window to that of the next; None takes what is in one.
         pooling: ``mean`` of the hidden states of a text's tokens, ``cls``, the first of them, or ``last``. None takes
             what a sentence-transformers folder says, else the last of a decoder, and the mean of any other.
@@ -120,9 +120,7 @@ class TransformerEncoder(Encoder):
         if self.pooling not in POOLING:
             problem = f"expected one of {', '.join(POOLING)}, found {self.pooling}"
             raise BadInput("pooling", problem, remedy="change the pooling")
-        found = Windows.read(folder)
-        cut = found if windows is None else Windows(windows, stride)
-        cut = cut if window_pooling is None else cut._replace(pooling=window_pooling)
+        cut = Windows.read(folder).but(windows, stride, window_pooling)
         plain = TransformerTokenizer(folder, max_length, windows=cut.windows, stride=cut.stride)
         given = {"document_prefix": document_prefix, "label_prefix": label_prefix}
         self.tokenizer, self._label_tokenizer = (
@@ -145,8 +143,7 @@ class TransformerEncoder(Encoder):
         self.windows = WindowPool(cut, hidden)
         if joined := read_layers(folder):
             self.join(joined)
-        if cut == found:
-            self.windows.read(folder)
+        self.windows.read(folder)
 
     def hold(self, weights: str) -> None:
         """Hold the transformer in numbers of another kind, a key of `WEIGHTS`; a projection stays float32."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,7 +72,8 @@ def test_a_saved_one_is_opened_with_its_weights(tiny_bert: Path, tmp_path: Path)
     assert json.loads((tmp_path / "windows.json").read_text())["pooling"] == "attention"
     assert torch.equal(vectors(TransformerEncoder.load(tmp_path)), vectors(encoder))
     other = TransformerEncoder(tmp_path, max_length=6, windows=2)  # other windows, of which it knows nothing
-    assert other.windows.mix is None
+    assert other.windows.mix is not None
+    assert not other.windows.mix.query.any()
     package = pytest.importorskip("sentence_transformers", reason="needs the extra sentence-transformers")
     with quiet():
         theirs = package.SentenceTransformer(str(tmp_path), device="cpu")
@@ -135,3 +137,39 @@ def test_it_is_trained_at_a_rate_of_its_own_and_the_model_opens_as_it_was(tiny_b
 def test_one_window_has_no_weights(tiny_bert: Path) -> None:
     with pytest.raises(BadInput, match="window_pooling: expected several windows, found 1; give windows, as 4"):
         TransformerEncoder(tiny_bert, window_pooling="attention")
+
+
+@pytest.mark.parametrize(
+    ("asked", "cut", "goes_on"),
+    [
+        ({}, (3, 3, "attention"), True),
+        ({"windows": 3}, (3, 3, "attention"), True),
+        ({"windows": 2}, (2, 3, "attention"), False),
+        ({"windows": 1}, (1, None, "mean"), False),
+        ({"stride": 2}, (3, 2, "attention"), True),
+        ({"window_pooling": "mean"}, (3, 3, "mean"), False),
+        ({"window_pooling": "attention"}, (3, 3, "attention"), True),
+        ({"windows": 2, "stride": 4, "window_pooling": "mean"}, (2, 4, "mean"), False),
+    ],
+)
+def test_what_is_given_holds_and_the_rest_stays_as_the_folder_has_it(
+    tiny_bert: Path, tmp_path: Path, asked: dict[str, Any], cut: tuple[Any, ...], goes_on: bool
+) -> None:
+    start = TransformerEncoder(tiny_bert, max_length=6, windows=3, stride=3, window_pooling="attention")
+    assert start.windows.mix is not None
+    start.windows.mix.bias.data = torch.tensor([0.5, -1.0, 0.2])
+    start.save(tmp_path)
+    data = Dataset.from_texts(LONG, [[0]] * len(LONG), ["red", "fish"])
+    sizes = {"max_length": 6, "epochs": 0, "batch": 4, "random_negatives": 0, "device": "cpu"}
+    encoder = recipes.dpr(data, encoder=str(tmp_path), **sizes, **asked).encoder
+    assert encoder.windows.cut == cut
+    assert (encoder.tokenizer.windows, encoder.tokenizer.stride) == cut[:2]
+    assert (encoder.windows.mix is not None) == (cut[2] == "attention")
+    assert goes_on == (encoder.windows.mix is not None and bool(encoder.windows.mix.bias.any()))
+
+
+def test_a_stride_of_one_window_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    weighed(tiny_bert).save(tmp_path)
+    for folder, asked in ((tiny_bert, {}), (tiny_bert, {"windows": 1}), (tmp_path, {"windows": 1})):
+        with pytest.raises(BadInput, match=r"^stride: expected several windows, found 1; give windows, as 4, or leave"):
+            TransformerEncoder(folder, max_length=6, stride=3, **asked)
