@@ -12,9 +12,11 @@ from longtail.data.dataset import Dataset
 from longtail.data.shape import Shape
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.encoders.fielded import FieldedEncoder
+from longtail.modules.encoders.fielded import FieldedEncoder, with_fields
+from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import option
 from longtail.stages.recipe import RunOptions
+from longtail.text.huggingface import model_folder
 
 _BAG, _CONTENT, _GUIDE = "bag", "content", "docs/guides/long-text.md"
 
@@ -63,11 +65,13 @@ class FieldOptions(ReadingOptions):
 
 
 def apart(encoder: Encoder, o: FieldOptions) -> Encoder:
-    """An encoder of the fields: itself, or one that reads them apart.
+    """An encoder of the fields: itself, or one that reads them apart, mixed as its folder has learned to, if it has.
 
     Raises:
         BadInput: it comes from a run that reads other fields apart.
     """
+    if o.fields_apart and isinstance(encoder, TransformerEncoder):
+        encoder = with_fields(encoder, model_folder(encoder.name))
     if not isinstance(encoder, FieldedEncoder):
         return FieldedEncoder(encoder, len(o.fields)) if o.fields_apart else encoder
     if not o.fields_apart or encoder.count != len(o.fields):

@@ -55,14 +55,15 @@ class Mix(nn.Module):
         save_file({name: tensor.cpu() for name, tensor in self.state_dict().items()}, path)
 
     def read(self, path: Path) -> None:
-        """Read what `save` wrote.
+        """Read what `save` wrote; of wider vectors, what it says of their first numbers.
 
         Raises:
             BadInput: it is not there, or of other parts.
         """
         try:
-            self.load_state_dict(load_file(path))
-        except (SafetensorError, OSError, RuntimeError) as error:
+            found = load_file(path)
+            self.load_state_dict(found | {"query": found["query"][: len(self.query)]})
+        except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             problem = f"expected the weights of a mix, found {' '.join(str(error).split())[:80]}"
             raise BadInput(path, problem, remedy="get the model again") from error
 

@@ -242,3 +242,21 @@ def test_what_goes_with_it_and_what_does_not(tiny_bert: Path, tmp_path: Path) ->
     assert torch.equal(again.encoder.mix.query, load(run, device="cpu").encoders[0].mix.query)
     made = make_encoder("bag", ["red"], width=8, max_length=4, generator=torch.Generator())
     assert made.core is made
+
+
+def test_a_folder_that_mixes_fields_is_the_start_of_a_run_with_its_mix(tiny_bert: Path, tmp_path: Path) -> None:
+    data = planted(60, 1)
+    asked = {**QUICK, "fields": ("title", "content"), "fields_apart": True, "learning_rate": 1e-2}
+    before = recipes.dpr(data, out=tmp_path / "run", encoder=str(tiny_bert), **asked)
+    assert before.encoder.mix.query.any()
+    asked |= {"encoder": str(tmp_path / "run" / "model" / "encoder"), "epochs": 0}
+    again = recipes.dpr(data, **asked)
+    np.testing.assert_array_equal(again.encode(data.test.documents), before.encode(data.test.documents))
+    narrow = recipes.dpr(data, **asked, widths=[8])
+    assert torch.equal(narrow.encoder.mix.query, before.encoder.mix.query[:8])
+    assert torch.equal(narrow.encoder.mix.bias, before.encoder.mix.bias)
+    joined = recipes.dpr(data, **asked | {"fields_apart": False})
+    assert joined.encoder.core is joined.encoder
+    FieldedEncoder(TransformerEncoder(tiny_bert), 3).save(tmp_path / "three")
+    with pytest.raises(BadInput, match="fields_apart: the run that it starts from reads 3 fields apart"):
+        recipes.dpr(data, **asked | {"encoder": str(tmp_path / "three")})
