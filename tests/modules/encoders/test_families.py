@@ -20,7 +20,7 @@ from stopping import stopped_in_the_middle
 from tiny_bert import DECODERS, write_lookup_bert, write_tiny_transformer
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
-from transformers import AutoModel
+from transformers import AutoModel, T5Config
 
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
@@ -152,6 +152,26 @@ class Stubborn(nn.Module):
 def test_a_model_that_cannot_see_ahead_says_so() -> None:
     with pytest.raises(BadInput, match=r"^bidirectional: expected a model whose tokens can see .*, found Stubborn"):
         see_ahead(Stubborn())
+
+
+@pytest.mark.parametrize(("kind", "most"), [("Bert", 20), ("GPT2", 20), ("Roberta", 19), ("MPNet", 18)])
+def test_the_longest_text_of_a_folder_whose_tokeniser_has_no_limit_is_read(
+    kind: str, most: int, tmp_path: Path
+) -> None:
+    write_tiny_transformer(tmp_path, kind)
+    told = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(told | {"model_max_length": 10**30}))
+    encoder = TransformerEncoder(tmp_path)
+    assert encoder.tokenizer.max_length == most  # the padding of Roberta is at position 0, that of MPNet at 1
+    assert vectors(encoder, ["red " * 40]).isfinite().all()
+
+
+def test_an_encoder_with_a_decoder_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+    sizes = {"vocab_size": 13, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 1, "num_heads": 4}
+    AutoModel.from_config(T5Config(**sizes)).save_pretrained(folder)
+    with pytest.raises(BadInput, match=r"^encoder: expected an encoder or a decoder, found T5Model, which is one of"):
+        TransformerEncoder(folder)
 
 
 def test_prefixes_come_from_the_folder_or_from_the_caller(tiny_bert: Path, tmp_path: Path) -> None:
