@@ -10,9 +10,11 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor, nn
+from torch import nn
 
 from longtail.errors import MissingExtra
+from longtail.files import write_json
+from longtail.text.huggingface import read_if_there
 
 _SCALE = 2  # alpha / r
 
@@ -58,19 +60,25 @@ def add_lora(backbone: nn.Module, rank: int, *, name: str, seed: int) -> Any:
     return config
 
 
-def merged(backbone: nn.Module) -> dict[str, Tensor]:
-    """The weights of a transformer with its adapters added to them, by the names that they have without adapters."""
+def save_merged(folder: Path, backbone: Any) -> None:
+    """Write a transformer with its adapters added to its weights, as one without adapters.
+
+    It is written in float32, whatever its weights are held in: bfloat16 cannot hold small updates of them.
+    """
     state = {
-        name.replace(".base_layer.", "."): tensor
+        name.replace(".base_layer.", "."): tensor.cpu().float() if tensor.is_floating_point() else tensor
         for name, tensor in backbone.state_dict().items()
         if ".lora_" not in name
     }
     with torch.no_grad():
         for name, layer in backbone.named_modules():
             if hasattr(layer, "get_delta_weight"):
-                weight = state[f"{name}.weight"]
-                state[f"{name}.weight"] = (weight + layer.get_delta_weight("default")).to(weight.dtype)
-    return state
+                state[f"{name}.weight"] = state[f"{name}.weight"] + layer.get_delta_weight("default").cpu()
+    backbone.save_pretrained(folder, state_dict=state)
+    config = folder / "config.json"
+    said = read_if_there(config, dict)
+    kinds = said.keys() & {"dtype", "torch_dtype"}  # as versions of transformers call it: that of the weights as held
+    write_json(config, said | dict.fromkeys(kinds, "float32"))
 
 
 def save_lora(folder: Path, backbone: nn.Module, config: Any) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
-from longtail.modules.encoders.adapters import add_lora, merged, save_lora
+from longtail.modules.encoders.adapters import add_lora, save_lora, save_merged
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.decoders import is_causal, must_be_one_stack, see_ahead
 from longtail.modules.encoders.layers import groups_by_layer
@@ -287,11 +287,11 @@ class TransformerEncoder(Encoder):
 
         The former then encodes as this encoder does, if it does not join layers (of several windows, the first); the
         latter gives the hidden states. Adapters are in its weights, and by themselves in a folder ``adapter``, which
-        ``peft`` opens. Weights that are held in bfloat16 are written so.
+        ``peft`` opens. Weights that are held in bfloat16 are written so where there are no adapters.
         """
         folder.mkdir(parents=True, exist_ok=True)
         with quiet():
-            self.backbone.save_pretrained(folder, state_dict=None if self._lora is None else merged(self.backbone))
+            self.backbone.save_pretrained(folder) if self._lora is None else save_merged(folder, self.backbone)
         if self._lora is not None:
             save_lora(folder / "adapter", self.backbone, self._lora)
         self.tokenizer.save(folder)

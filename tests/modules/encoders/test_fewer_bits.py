@@ -130,6 +130,20 @@ def test_adapters_are_float32_beside_weights_of_bfloat16(tiny_bert: Path, tmp_pa
     np.testing.assert_allclose(opened, model.encode(data().train.documents), rtol=0, atol=5e-2)
 
 
+def test_small_updates_by_adapters_of_weights_of_bfloat16_are_saved(tiny_bert: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="needs the extra lora")
+    asked = {**QUICK, **HALF, "encoder": str(tiny_bert), "lora": 3, "learning_rate": 1e-4}
+    start, model = (recipes.dpr(data(), **asked | {"epochs": epochs}) for epochs in (0, 2))
+    model.encoder.save(tmp_path)
+    opened = TransformerEncoder.load(tmp_path)
+    assert weights(opened) == {torch.float32}
+    for encoder in (start.encoder, model.encoder):
+        encoder.hold("float32")  # the same numbers
+    learned, lost = ((vectors(encoder) - vectors(model.encoder)).abs().max() for encoder in (start.encoder, opened))
+    assert lost < 1e-5
+    assert learned > 1e-4
+
+
 @pytest.mark.usefixtures("_eight_bits")
 def test_moments_of_8_bits_go_with_adapters_beside_weights_of_bfloat16(tiny_bert: Path) -> None:
     pytest.importorskip("peft", reason="needs the extra lora")
