@@ -166,6 +166,7 @@ class TransformerTokenizer:
 
     Attributes:
         max_length: as above, settled.
+        lower_case: whether texts are put into lower case before all else, as ``sentence_bert_config.json`` may say.
         windows, stride: as above.
         prefix: what each text begins with (`prefixed`); it counts as text.
         fingerprint: a hash of all that decides the tokens of a text.
@@ -191,9 +192,11 @@ class TransformerTokenizer:
             problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
             raise BadInput(folder / "tokenizer_config.json", problem, remedy=_AGAIN)
         limit = min(limit, _positions(folder))
-        said = read_if_there(folder / "sentence_bert_config.json", dict).get("max_seq_length")
-        if not isinstance(said, (int, type(None))):
-            problem = f"expected a number of tokens as max_seq_length, found {str(said)[:40]!r}"
+        config = read_if_there(folder / "sentence_bert_config.json", dict)
+        said, self.lower_case = config.get("max_seq_length"), config.get("do_lower_case") or False
+        if not isinstance(said, (int, type(None))) or not isinstance(self.lower_case, bool):
+            found = str({"max_seq_length": said, "do_lower_case": self.lower_case})[:80]
+            problem = f"expected a number of tokens as max_seq_length and true or false as do_lower_case, found {found}"
             raise BadInput(folder / "sentence_bert_config.json", problem, remedy=_AGAIN)
         self.max_length = min(said or 512, int(limit)) if max_length is None else max_length
         if not special < self.max_length <= limit:
@@ -220,6 +223,7 @@ class TransformerTokenizer:
     def fingerprint(self) -> str:
         """A hash of everything that decides the output."""
         more = f" {self.prefix}" * bool(self.prefix) + f" {self.windows} windows" * (self.windows > 1)
+        more += " in lower case" * self.lower_case
         return hashlib.sha256(f"{self._of_rules}{more}".encode()).hexdigest() if more else self._of_rules
 
     def prefixed(self, prefix: str, what: str = "prefix") -> TransformerTokenizer:
@@ -232,7 +236,9 @@ class TransformerTokenizer:
         Raises:
             BadInput: it leaves no token of a text, or of its first window, to the text itself.
         """
-        if prefix and len(self._rules.encode(prefix.rstrip()).ids) >= self.max_length:  # which is cut off there
+        if (
+            prefix and len(self._rules.encode(self._read(prefix.rstrip())).ids) >= self.max_length
+        ):  # which is cut off there
             problem = f"expected fewer tokens than the {self.max_length} of max_length, special ones included"
             problem += f", found {prefix[:40]!r}, which leaves a text none"
             raise BadInput(what, problem, remedy="make it shorter, or max_length larger")
@@ -249,9 +255,12 @@ class TransformerTokenizer:
 
         A row of several windows has one behind the other; all but its last have ``max_length`` tokens.
         """
-        iterator = (self.prefix + text for text in texts)
+        iterator = (self._read(self.prefix + text) for text in texts)
         blocks = iter(lambda: list(islice(iterator, _BLOCK)), [])
         return Ragged.concatenated([self._table(block) for block in blocks])
+
+    def _read(self, text: str) -> str:
+        return text.lower() if self.lower_case else text
 
     def _table(self, texts: list[str]) -> Ragged:
         nothing = [self._padding]  # what a decoder without special tokens reads of an empty text

@@ -65,7 +65,13 @@ class SentenceFolder(NamedTuple):
 
 
 def write_sentence_folder(
-    folder: Path, *, pooling: str, width: int, length: int, projection: nn.Linear | None, prefixes: tuple[str, str]
+    folder: Path,
+    *,
+    pooling: str,
+    width: int,
+    texts: Mapping[str, int],
+    projection: nn.Linear | None,
+    prefixes: tuple[str, str],
 ) -> None:
     """Write what makes the folder of a transformer one of sentence-transformers.
 
@@ -73,11 +79,11 @@ def write_sentence_folder(
         folder: has the transformer.
         pooling: a key of `POOLING`.
         width: of the hidden states.
-        length: tokens of a text, at most.
+        texts: how many tokens they have at most, and whether they are put into lower case, as the package says it.
         projection: on top of the pooling.
         prefixes: of documents and of labels.
     """
-    write_json(folder / "sentence_bert_config.json", {"max_seq_length": length})
+    write_json(folder / "sentence_bert_config.json", texts)
     modes = {key: mode == pooling for mode, key in POOLING.items()}
     write_json(folder / "1_Pooling" / "config.json", {"word_embedding_dimension": width, **modes})
     if any(prefixes):

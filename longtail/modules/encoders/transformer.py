@@ -299,7 +299,7 @@ class TransformerEncoder(Encoder):
             folder,
             pooling=self.pooling,
             width=int(self.backbone.config.hidden_size),
-            length=self.tokenizer.max_length,
+            texts={"max_seq_length": self.tokenizer.max_length, "do_lower_case": self.tokenizer.lower_case},
             projection=self.projection,
             prefixes=(self.tokenizer.prefix, self.label_tokenizer.prefix),
         )

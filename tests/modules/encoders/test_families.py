@@ -202,6 +202,20 @@ def test_broken_prefixes_are_one_line(tiny_bert: Path, tmp_path: Path, content: 
         TransformerEncoder(folder)
 
 
+def test_texts_are_put_into_lower_case_where_the_folder_says_so(family: Callable[[str], Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(family("Llama"), tmp_path / "copy"))  # whose own tokeniser knows no upper case
+    texts = ["Red FISH", "blue Bird"]
+    plain = TransformerEncoder(folder, document_prefix="One ")
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 9, "do_lower_case": True}))
+    encoder = TransformerEncoder(folder, document_prefix="One ")
+    assert encoder.tokenizer.fingerprint != plain.tokenizer.fingerprint
+    close(vectors(encoder, texts), vectors(TransformerEncoder(folder), ["one red fish", "one blue bird"]))
+    assert (vectors(encoder, texts) - vectors(plain, texts)).abs().max() > 1e-2
+    encoder.save(tmp_path / "saved")
+    close(vectors(TransformerEncoder(tmp_path / "saved"), texts), vectors(encoder, texts))
+    close(by_the_package(tmp_path / "saved", texts, prompt_name="query"), vectors(encoder, texts))
+
+
 @pytest.mark.parametrize("name", ["document_prefix", "label_prefix"])
 def test_a_prefix_that_leaves_no_room_for_a_text_is_refused_and_who_set_it_is_named(
     name: str, tiny_bert: Path, tmp_path: Path
