@@ -13,6 +13,7 @@ from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr
 from longtail.data.split import Split
+from longtail.errors import BadInput
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.modules.encoders.base import encode_together
@@ -59,9 +60,12 @@ def simcse(run: Run, dataset: Dataset, o: Options) -> Bundle:
     batches = text.batches(itself, sampler, pool, labels=text.documents)
     optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
-    share = o.left_out
+    share, core = o.left_out, text.encoder.core
     if share is None:
-        share = 0.0 if isinstance(text.encoder.core, TransformerEncoder) else _LEFT_OUT
+        share = 0.0 if isinstance(core, TransformerEncoder) else _LEFT_OUT
+    if share and isinstance(core, TransformerEncoder) and core.tokenizer.windows > 1:
+        problem = f"words that are left out would shift the {core.tokenizer.windows} windows of a text, found {share:g}"
+        raise BadInput("left_out", problem, remedy="leave it out, or read one window")
 
     def objective(b: Batch) -> dict[str, Tensor]:
         assert b.labels is not None

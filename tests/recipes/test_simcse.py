@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from longtail import Dataset, recipes
 from longtail.data.sparse import csr_of_lists
+from longtail.errors import BadInput
 from longtail.testing.planted import made_up_words
 
 CONCEPTS = 100
@@ -44,3 +46,11 @@ def test_true_pairs_are_not_read(data: Dataset) -> None:
     none = replace(data.train, targets=csr_of_lists([[0]] * len(data.train), CONCEPTS))
     one, other = (recipes.simcse(some, **{**SMALL, "epochs": 1}) for some in (data, replace(data, train=none)))
     np.testing.assert_array_equal(one.vectors["encoder"], other.vectors["encoder"])
+
+
+def test_words_are_not_left_out_of_texts_in_windows(data: Dataset, tiny_bert: Path) -> None:
+    asked = {**SMALL, "encoder": str(tiny_bert), "max_length": 4, "windows": 2, "epochs": 0}
+    recipes.simcse(data, **asked)
+    recipes.simcse(data, **asked | {"windows": 1}, left_out=0.5)
+    with pytest.raises(BadInput, match="left out would shift the 2 windows of a text, found"):
+        recipes.simcse(data, **asked, left_out=0.5)
