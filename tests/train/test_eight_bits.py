@@ -83,20 +83,22 @@ def test_no_step_size_changes_nothing() -> None:
 
 def test_matrices_have_them_but_for_embeddings_and_small_ones() -> None:
     sizes = {
-        "embeddings.word_embeddings.weight": (100, 64),
+        "wte.weight": (100, 64),
+        "embedding_projection.weight": (64, 64),
         "encoder.layer.0.attention.weight": (64, 64),
         "encoder.layer.0.attention.bias": (64,),
         "encoder.layer.1.small.weight": (63, 65),
         "encoder.layer.1.wide.bias": (5000,),
     }
     named = [(name, nn.Parameter(torch.zeros(size))) for name, size in sizes.items()]
-    asked = {"layer_decay": 1.0, "weight_decay": 0.0}
+    asked = {"tables": [named[0][1]], "layer_decay": 1.0, "weight_decay": 0.0}
     groups = groups_by_layer(named, 2, 1e-3, **asked, in_eight_bits=True)
     small = {id(parameter) for group in groups if group["eight_bits"] for parameter in group["params"]}
-    assert [name for name, parameter in named if id(parameter) in small] == ["encoder.layer.0.attention.weight"]
+    matrices = ["embedding_projection.weight", "encoder.layer.0.attention.weight"]
+    assert [name for name, parameter in named if id(parameter) in small] == matrices
     (everything,) = groups_by_layer(named, 2, 1e-3, **asked, in_eight_bits=False)
     assert not everything["eight_bits"]
-    assert len(everything["params"]) == 5
+    assert len(everything["params"]) == 6
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from longtail.errors import BadInput
@@ -72,7 +72,7 @@ class TransformerEncoder(Encoder):
         texts_at_once: whose activations are held in training; None for all of a batch.
         precision: of products, one of `PRECISIONS`: what layers compute with, while vectors are float32; weights that
             are bfloat16 (`hold`) compute in bfloat16 whatever it is.
-        layer_decay: what a layer's learning rate is times that of the layer above; word embeddings are the lowest.
+        layer_decay: what a layer's learning rate is times that of the layer above; embeddings are the lowest.
         weight_decay: of weights, but not of biases and normalisations, decoupled from the gradient.
         eight_bits: whether an optimiser's moments of its matrices have 8 bits.
         widths: so many first numbers of a vector are made good by themselves; a step of training has one of them.
@@ -234,7 +234,9 @@ class TransformerEncoder(Encoder):
         decays = {"layer_decay": self.layer_decay, "weight_decay": self.weight_decay}
         below = [(name, parameter) for name, parameter in self.named_parameters() if not name.startswith("windows.")]
         mix = [] if self.windows.mix is None else [self.windows.mix.group(rate)]
-        return [*groups_by_layer(below, self.depth, rate, **decays, in_eight_bits=self.eight_bits), *mix]
+        tables = [part.weight for part in self.backbone.modules() if isinstance(part, nn.Embedding)]
+        groups = groups_by_layer(below, self.depth, rate, tables=tables, **decays, in_eight_bits=self.eight_bits)
+        return [*groups, *mix]
 
     def forward(self, text: Tokens) -> Tensor:
         """Encode B texts as (B, D) float32 rows of unit length."""

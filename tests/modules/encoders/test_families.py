@@ -25,7 +25,7 @@ from transformers import AutoModel, T5Config
 from longtail import load, recipes
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, MissingExtra
-from longtail.modules.encoders import adapters, base
+from longtail.modules.encoders import adapters, base, layers
 from longtail.modules.encoders.base import embed
 from longtail.modules.encoders.decoders import see_ahead
 from longtail.modules.encoders.transformer import TransformerEncoder
@@ -335,6 +335,38 @@ def test_layers_and_kinds_of_parameters_learn_at_rates_of_their_own(tiny_bert: P
         rate = 0.1 if "embeddings" in name else 0.2 if "layer.0" in name else 0.4
         decay = 0.0 if "bias" in name or "LayerNorm" in name else 0.01
         assert found[id(parameter)] == (pytest.approx(rate), decay), name
+
+
+@pytest.mark.parametrize(
+    ("kind", "lowest", "first"),
+    [
+        ("GPT2", ("wte.", "wpe."), ("h.0.",)),
+        ("Albert", ("embeddings.", "encoder.embedding_hidden_mapping_in."), ()),  # one layer, which is run twice
+        ("Electra", ("embeddings.", "embeddings_project."), ("encoder.layer.0.",)),
+        ("MPNet", ("embeddings.", "encoder.relative_attention_bias."), ("encoder.layer.0.",)),
+        ("Llama", ("embed_tokens.",), ("layers.0.",)),
+    ],
+)
+def test_embeddings_learn_least_whatever_they_are_called(
+    kind: str,
+    lowest: tuple[str, ...],
+    first: tuple[str, ...],
+    family: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(layers, "_FEWEST", 1)
+    tables = ("embeddings.weight", "wte.weight", "wpe.weight", "embed_tokens.weight", "relative_attention_bias.weight")
+    encoder = TransformerEncoder(family(kind))
+    encoder.layer_decay, encoder.eight_bits = 0.5, True
+    groups = {
+        id(parameter): (group["lr"], group["eight_bits"])
+        for group in encoder.parameter_groups(0.4)
+        for parameter in group["params"]
+    }
+    for name, parameter in encoder.backbone.named_parameters():
+        rate, small = groups[id(parameter)]
+        assert rate == pytest.approx(0.1 if name.startswith(lowest) else 0.2 if name.startswith(first) else 0.4), name
+        assert small == (parameter.ndim > 1 and not name.endswith(tables)), name
 
 
 def test_options_of_training_reach_the_optimiser_of_every_kind_of_page(tiny_bert: Path) -> None:
