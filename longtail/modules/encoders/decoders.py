@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import torch
@@ -15,14 +16,18 @@ def is_causal(backbone: Any) -> bool:
     return not turned and any(getattr(part, "is_causal", False) is True for part in backbone.modules())
 
 
-def must_be_one_stack(backbone: Any) -> None:
-    """Refuse a transformer whose decoder writes of what its encoder has read, as T5's does.
+def must_read_alone(backbone: Any) -> None:
+    """Refuse a transformer whose hidden states of a text are not of that text alone.
 
     Raises:
-        BadInput: it is such a model.
+        BadInput: its decoder writes of what its encoder has read, as T5's does, or it reads padding, as FNet does.
     """
+    problem, name = "", type(backbone).__name__
     if backbone.config.is_encoder_decoder:
-        problem = f"expected an encoder or a decoder, found {type(backbone).__name__}, which is one of each"
+        problem = f"expected an encoder or a decoder, found {name}, which is one of each"
+    elif "attention_mask" not in signature(backbone.forward).parameters:
+        problem = f"expected a transformer that can leave padding unread, found {name}"
+    if problem:
         raise BadInput("encoder", problem, remedy="choose another transformer")
 
 

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from longtail.errors import BadInput
 from longtail.modules.encoders.adapters import add_lora, save_lora, save_merged
 from longtail.modules.encoders.base import Encoder
-from longtail.modules.encoders.decoders import is_causal, must_be_one_stack, see_ahead
+from longtail.modules.encoders.decoders import is_causal, must_read_alone, see_ahead
 from longtail.modules.encoders.layers import groups_by_layer
 from longtail.modules.encoders.pooling import WindowPool, Windows, pooled
 from longtail.modules.encoders.sentence_folder import (
@@ -114,7 +114,7 @@ class TransformerEncoder(Encoder):
         super().__init__()
         folder, self.name = model_folder(name), str(name)
         self.backbone = open_pretrained("AutoModel", folder).float()
-        must_be_one_stack(self.backbone)
+        must_read_alone(self.backbone)
         hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
         said = SentenceFolder.read(folder, hidden)
         self.pooling = pooling or said.pooling or ("last" if is_causal(self.backbone) else "mean")

@@ -174,6 +174,12 @@ def test_an_encoder_with_a_decoder_is_refused(tiny_bert: Path, tmp_path: Path) -
         TransformerEncoder(folder)
 
 
+def test_a_transformer_that_reads_padding_is_refused(tmp_path: Path) -> None:
+    write_tiny_transformer(tmp_path, "FNet")
+    with pytest.raises(BadInput, match=r"^encoder: expected a transformer that can leave padding unread, found FNetMo"):
+        TransformerEncoder(tmp_path)
+
+
 def test_prefixes_come_from_the_folder_or_from_the_caller(tiny_bert: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
     plain = TransformerEncoder(tiny_bert)
