@@ -191,7 +191,7 @@ class TransformerTokenizer:
         if not isinstance(limit, (int, float)):
             problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
             raise BadInput(folder / "tokenizer_config.json", problem, remedy=_AGAIN)
-        limit = min(limit, _positions(folder))
+        limit = min(limit, positions(folder))
         config = read_if_there(folder / "sentence_bert_config.json", dict)
         said, self.lower_case = config.get("max_seq_length"), config.get("do_lower_case") or False
         if not isinstance(said, (int, type(None))) or not isinstance(self.lower_case, bool):
@@ -283,7 +283,7 @@ class TransformerTokenizer:
         self._pretrained.save_pretrained(folder)
 
 
-def _positions(folder: Path) -> float:
+def positions(folder: Path) -> float:
     """How many tokens the model of a folder has positions for; without end where it says nothing."""
     config = read_if_there(folder / "config.json", dict)
     kind, said = str(config.get("model_type")), config.get("max_position_embeddings", config.get("n_positions"))

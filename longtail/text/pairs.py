@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from longtail.errors import BadInput
-from longtail.text.huggingface import model_folder, open_pretrained
+from longtail.text.huggingface import model_folder, open_pretrained, positions
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens
 from longtail.topk import IntArray
@@ -57,7 +57,8 @@ class PairTokenizer:
 
     Args:
         name: the transformer, as in `longtail.text.huggingface.model_folder`.
-        max_length: tokens of a pair, special tokens included; None takes what the tokeniser says, and at most 64.
+        max_length: tokens of a pair, special tokens included; None takes what the tokeniser says, and at most 64
+            and the positions that the model has.
 
     Attributes:
         max_length: as above, settled.
@@ -79,7 +80,8 @@ class PairTokenizer:
         self._rules.no_padding()
         self._rules.no_truncation()
         self._around, self._types = self._specials(folder)
-        special, limit = sum(map(len, self._around)), int(min(self._pretrained.model_max_length, 2**20))
+        special = sum(map(len, self._around))
+        limit = int(min(self._pretrained.model_max_length, positions(folder), 2**20))
         self.max_length = min(_LENGTH, limit) if max_length is None else max_length
         if not special + 2 <= self.max_length <= limit:
             problem = f"expected a length in {special + 2} to {limit} tokens, found {self.max_length}"

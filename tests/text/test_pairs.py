@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +69,15 @@ def test_tokens_that_are_kept_are_those_of_the_same_length(tiny_bert: Path, tmp_
     assert short.fingerprint != long.fingerprint
     lengths = [len(token_table(texts, ["title"], one, tmp_path).ids) for one in (short, long, short)]
     assert lengths == [2, 12, 2]
+
+
+def test_a_pair_has_no_more_tokens_than_the_model_has_positions(tiny_bert: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_bert, tmp_path / "copy"))
+    told = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps(told | {"model_max_length": 10**30}))
+    assert PairTokenizer(folder).max_length == 16
+    with pytest.raises(BadInput, match="max_length: expected a length in 5 to 16 tokens, found 17"):
+        PairTokenizer(folder, 17)
 
 
 @pytest.mark.parametrize("length", [4, 17])
