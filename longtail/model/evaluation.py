@@ -20,6 +20,7 @@ from longtail.metrics.ranking import KS, must_be_cut_offs
 from longtail.metrics.summary import Drawn, Evaluation, Ranked, measure
 from longtail.model import Model, load
 from longtail.model.calibration import at_most, must_be_threshold
+from longtail.model.same_labels import must_be_as_many, must_be_labels
 from longtail.model.scorers import MANY
 from longtail.topk import IntArray
 
@@ -83,10 +84,10 @@ def evaluate(
     if isinstance(dataset, Dataset):
         train = dataset.train.targets if train is None else train
         propensity = propensity or dataset.propensity
-        test = must_have_test(dataset)
+        test = _test_of(dataset, model)
     else:
         test = dataset
-    train = _must_have_labels(test, train, len(model.labels))
+    train = _labels_of_training(train, test, model)
     drawn = _drawn(len(test), sample)
     if drawn is not None:
         test, links = test.take(drawn.rows), None if links is None else links[drawn.rows]
@@ -114,15 +115,20 @@ def _above(found: Evaluation, test: Split, threshold: float) -> Above:
     return above(ranked.tops[kind].first(most), ranked.probabilities[kind][:, :most], test.targets, threshold)
 
 
-def _must_have_labels(test: Split, train: CSR | None, labels: int) -> CSR:
+def _test_of(dataset: Dataset, model: Model) -> Split:
+    """The test split of a data set, which must be there and of the model's labels."""
+    test = must_have_test(dataset)
+    must_be_labels(model, dataset.labels, dataset.folder or "dataset")
+    return test
+
+
+def _labels_of_training(train: CSR | None, test: Split, model: Model) -> CSR:
     """The labels of the training documents, which must be there, and as many as the model has, as those of the test."""
     if train is None:
         problem = "expected the labels of the training documents beside a split, found none"
         raise BadInput("train", problem, remedy="give train=dataset.train.targets")
     for name, targets in (("dataset", test.targets), ("train", train)):
-        if targets.shape[1] != labels:
-            problem = f"expected the {labels} labels of the model, found {targets.shape[1]}"
-            raise BadInput(name, problem, remedy="give the data set that the model was trained on")
+        must_be_as_many(model, targets.shape[1], name)
     return train
 
 

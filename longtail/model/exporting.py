@@ -22,6 +22,7 @@ from longtail.model.base import Model
 from longtail.model.catalogue import state_of
 from longtail.model.exports import transformers_of
 from longtail.model.opening import open_model
+from longtail.model.same_labels import has_labels
 from longtail.modules.exported import FOLDER, encode_by, write_export
 from longtail.train.progress import DATA, settings_of
 
@@ -114,7 +115,7 @@ def _asked(run: Path, model: Model, data: str | Path | None) -> tuple[Split, boo
     place = data or (run / DATA if (run / DATA).is_dir() else settings_of(run)["data"])
     if data is not None or (place is not None and Path(place).is_dir()):
         dataset = Dataset.read(place, fields=model.fields, graphs=())
-        if dataset.test is not None and dataset.test.targets.shape[1] == len(model.labels):
+        if dataset.test is not None and has_labels(model, dataset.labels):
             rows = np.arange(len(dataset.test))
             if len(rows) > _ASKED:
                 rows = rows_at_random(len(rows), _ASKED, 0)

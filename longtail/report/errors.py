@@ -20,6 +20,7 @@ from longtail.metrics.propensity import label_frequency
 from longtail.metrics.ranking import score
 from longtail.model import Model
 from longtail.model.evaluation import must_have_test
+from longtail.model.same_labels import must_be_labels
 from longtail.recipes import RECIPES
 from longtail.report.error_rows import COLUMNS, Row, Rows, by_frequency, by_length
 from longtail.stages.refit import before_refit
@@ -119,9 +120,7 @@ def errors_of_run(
         BadInput: there is no test split, or it is of other labels, or folds are not possible.
     """
     settings, test = settings_of(run), must_have_test(dataset)
-    if test.targets.shape[1] != len(model.labels):
-        problem = f"expected the {len(model.labels)} labels of the model, found {test.targets.shape[1]}"
-        raise BadInput("data", problem, remedy="give the data set that the model was trained on")
+    must_be_labels(model, dataset.labels, dataset.folder or "data")
     top = model.rank(test.documents, DEPTH, exclude=test.filtered)
     pairs = place(top, test.targets)
     labels = label_errors(pairs, k)

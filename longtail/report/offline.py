@@ -33,6 +33,7 @@ from longtail.metrics.ranking import must_be_cut_offs, score
 from longtail.model import Model
 from longtail.model.calibration import RIVALS, must_be_threshold
 from longtail.model.evaluation import must_have_test
+from longtail.model.same_labels import must_be_labels
 from longtail.report.offline_records import Records, read_records
 from longtail.topk import TopK
 
@@ -163,9 +164,7 @@ def judge_offline(
     fields = dict.fromkeys(name for one in models for name in one.fields)
     dataset = Dataset.read(folder, fields=(*fields, *Folder.open(folder).columns("test")))
     for one in models:
-        if len(one.labels) != len(dataset.labels):
-            problem = f"expected a run of the {len(dataset.labels)} labels of the data, found {len(one.labels)}"
-            raise BadInput(run, problem, remedy="give the data set that it was trained on")
+        must_be_labels(one, dataset.labels, folder)
     records = read_records(dataset, asked.weight, asked.judged, asked.log, asked.attributes)
     ranked = [_ranked(one, must_have_test(dataset), asked) for one in models]
     ratios = [_ratios(one, records, asked.ks) for one in ranked]
