@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from longtail.bulk.ranker import BadRow, Ranker
-from longtail.data.io.tables import read_table
+from longtail.data.io.tables import csv_rows
 from longtail.errors import BadInput
 from longtail.files import replacing
 
@@ -32,29 +31,31 @@ def predict_table(ranker: Ranker, table: Path, output: Path, *, batch: int) -> i
     Raises:
         BadInput: the table is malformed, lacks the column of the texts, or has one of those that are added.
     """
-    records = read_table(table)
-    block = list(islice(records, batch))
+    cells = csv_rows(table)
+    _, names = next(cells)
+    block = list(islice(cells, batch))
     if not block:
         raise BadInput(table, "holds no record, expected at least 1", remedy="write one text a row")
-    names = list(block[0][1])
     ranker.must_fit(names, str(table))
     rows = 0
     with replacing(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="\t" if output.suffix.lower() == ".tsv" else ",", lineterminator="\n")
         writer.writerow([*names, *ranker.added])
         while block:
-            writer.writerows(_with_answers(ranker, table, block))
+            writer.writerows(_with_answers(ranker, table, names, block))
             rows += len(block)
-            block = list(islice(records, batch))
+            block = list(islice(cells, batch))
     return rows
 
 
-def _with_answers(ranker: Ranker, table: Path, block: list[tuple[int, Mapping[str, Any]]]) -> Iterator[list[Any]]:
+def _with_answers(
+    ranker: Ranker, table: Path, names: Sequence[str], block: Sequence[tuple[int, list[str]]]
+) -> Iterator[list[str]]:
     """The cells of rows, with the lists that are added."""
-    columns = {name: [record[name] for _, record in block] for name in block[0][1]}
+    columns = dict(zip(names, zip(*(cells for _, cells in block), strict=True), strict=True))
     try:
         added = ranker.columns(columns)
     except BadRow as error:
         raise BadInput(table, error.problem, line=block[error.row][0], remedy=error.remedy) from None
-    for (_, record), *lists in zip(block, *added.values(), strict=True):
-        yield [*record.values(), *(json.dumps(one, ensure_ascii=False) for one in lists)]
+    for (_, cells), *lists in zip(block, *added.values(), strict=True):
+        yield [*cells, *(json.dumps(one, ensure_ascii=False) for one in lists)]

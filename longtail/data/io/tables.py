@@ -32,9 +32,9 @@ def read_table(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
         BadInput: the file is none of these, or malformed.
         MissingExtra: it is Parquet and pyarrow is not installed.
     """
-    kind = Path(path.name.removesuffix(".gz")).suffix.lower()
+    kind = _kind(path)
     if kind in {".csv", ".tsv"}:
-        return _csv(path, encoding, "\t" if kind == ".tsv" else ",")
+        return _csv(path, encoding)
     if kind in {".jsonl", ".json", ".ndjson"}:
         return ((line, record) for line, record in enumerate(json_lines(path, encoding), 1) if record is not None)
     if kind == ".parquet":
@@ -52,27 +52,53 @@ def wrong(path: Path, number: int, problem: str, remedy: str) -> BadInput:
     return BadInput(path, problem, line=number, remedy=remedy)
 
 
-def _csv(path: Path, encoding: str, delimiter: str) -> Iterator[Record]:
-    longest = csv.field_size_limit(_LONGEST)
+def csv_rows(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, list[str]]]:
+    """The header of a ``.csv`` or ``.tsv`` table and its rows: the lines that they end in, and their cells.
+
+    Args:
+        path: of the file, which may be gzipped.
+        encoding: of the file.
+
+    Raises:
+        BadInput: the table is malformed, or two columns have one name; several may have none.
+    """
+    longest, line, blank = csv.field_size_limit(_LONGEST), 1, 0
+    reader = csv.reader(decoded(path, encoding), delimiter="\t" if _kind(path) == ".tsv" else ",", strict=True)
     try:
-        reader = csv.reader(decoded(path, encoding), delimiter=delimiter, strict=True)
         header = next(reader, None)
         if header is None:
             raise BadInput(path, "the file is empty, expected a header", remedy="name the columns in the first line")
         if twice := [name for i, name in enumerate(header) if name and name in header[:i]]:
             problem = f"expected each column once, found {excerpt(twice[0])} twice"
             raise BadInput(path, problem, line=reader.line_num, remedy="rename one of them")
+        yield reader.line_num, header
+        line = reader.line_num + 1
         for cells in reader:
-            if len(cells) == len(header):
-                yield reader.line_num, dict(zip(header, cells, strict=True))
-            elif cells:
+            if cells and blank and len(header) == 1:
+                problem = "expected a cell of the one column, found a blank line"
+                raise BadInput(path, problem, line=blank, remedy='take it out, or write "" for an empty text')
+            if cells and len(cells) != len(header):
                 problem = f"expected {len(header)} cells as in the header, found {len(cells)}"
                 remedy = 'put texts that hold a delimiter or a line break into "quotes"'
                 raise BadInput(path, problem, line=reader.line_num, remedy=remedy)
-    except csv.Error as error:
-        raise BadInput(path, f"is not CSV ({error})", line=reader.line_num, remedy="mend the quotes") from None
+            if cells:
+                yield reader.line_num, cells
+            blank, line = blank if cells else blank or line, reader.line_num + 1
+    except csv.Error as error:  # where the quote of a cell is open, it is at the end of the file by now
+        raise BadInput(path, f"is not CSV ({error})", line=line, remedy="mend the quotes") from None
     finally:
         csv.field_size_limit(longest)
+
+
+def _kind(path: Path) -> str:
+    """What the name of a table ends in, but for ``.gz``."""
+    return Path(path.name.removesuffix(".gz")).suffix.lower()
+
+
+def _csv(path: Path, encoding: str) -> Iterator[Record]:
+    rows = csv_rows(path, encoding)
+    _, header = next(rows)
+    return ((line, dict(zip(header, cells, strict=True))) for line, cells in rows)
 
 
 def _fasttext(path: Path, encoding: str) -> Iterator[Record]:

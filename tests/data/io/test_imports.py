@@ -126,6 +126,10 @@ BAD_TABLES = {
     "header alone": ("t.csv", HEAD, "t.csv: holds no record, expected at least 1; write"),
     "cells": ("t.csv", HEAD + "a,[1]\nb,c,d\n", "t.csv, line 3: expected 2 cells as in the header, found 3; put"),
     "quotes": ("t.csv", HEAD + '"a"b,c\n', r"t.csv, line 2: is not CSV \(.*\); mend"),
+    "a quote that is left open": (
+        *("t.csv", HEAD + 'a,"[""x""]"\n"b,c\nd,e\nf,g\n'),
+        r"t.csv, line 3: is not CSV \(unexpected end of data\); mend",
+    ),
     "no title": (
         "t.csv",
         "text,labels\na,b\n",
