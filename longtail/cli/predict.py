@@ -206,8 +206,9 @@ def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:
     number = 0
     try:
         for number, line in enumerate(file, 1):
-            text = line.rstrip("\r\n")
-            yield text_by_field(_object(text, name, number) if text.startswith("{") else text, name, number)
+            text = (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
+            is_object = text.lstrip(" \t").startswith("{")
+            yield text_by_field(_object(text, name, number) if is_object else text, name, number)
     except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
         raise BadInput(
             name, f"expected UTF-8 text, found {error}", remedy="convert the file", line=number + 1

@@ -157,6 +157,17 @@ def test_predict_reads_lines_and_json_and_writes_both_formats(trained, longtail,
     assert [label["id"] for label in line["labels"]] == [label.id for label in expected]
 
 
+def test_a_byte_order_mark_and_blanks_before_an_object_are_no_text(trained, longtail, tmp_path):
+    content = '\ufeff{"title": "some text"}\n \t{"title": "another"}\n\ufeff plain\n'
+    (tmp_path / "lines.jsonl").write_text(content, encoding="utf-8")
+    expected = ["some text", "another", "\ufeff plain"]
+    for asked in ({}, {"stdin": content}):
+        given = () if asked else ("--input", tmp_path / "lines.jsonl")
+        status, output, errors = longtail("predict", trained[0], *given, "--k", 1, **asked)
+        assert status == 0, errors
+        assert [json.loads(line)["text"] for line in output.splitlines()] == expected
+
+
 def test_predict_reads_a_table_by_its_columns(trained, longtail, tmp_path):
     titles = ['with "quotes", a comma\nand a line end', "plain"]
     with (tmp_path / "new.csv").open("w", newline="", encoding="utf-8") as file:
