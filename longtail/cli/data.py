@@ -204,7 +204,9 @@ def split(
     folder: DataFolder,
     out: Out,
     rows: Annotated[int | None, typer.Option(help="Documents to cut off.", show_default=False)] = None,
-    share: Annotated[float, typer.Option(help="Or the share of the training documents.")] = 0.1,
+    share: Annotated[
+        float | None, typer.Option(help="Or the share of the training documents; a tenth if both are left out.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
     at_random: Annotated[
         bool, typer.Option("--at-random", help="Cut any documents, so that some labels keep no training document.")
@@ -219,6 +221,9 @@ def split(
     model can learn. With --at-random it is a test of what comes later, for probabilities and for unseen labels.
     """
     must_be_free(out)
+    if rows is not None and share is not None:
+        raise BadInput("share", f"expected rows or a share, found both, {rows} and {share:g}", remedy="leave one out")
+    share = 0.1 if share is None else share
     if not 0 < share < 1:
         raise BadInput("share", f"expected a share between 0 and 1, found {share:g}", remedy="for example 0.1")
     with busy(f"cutting {folder}"):

@@ -109,8 +109,10 @@ def with_test_split(dataset: Dataset, rows: int, seed: int, *, at_random: bool =
         nothing left to find (`cut_as_test`).
 
     Raises:
-        BadInput: rows is not in [1, N), or none that was cut has anything left to find.
+        BadInput: rows is not in [1, N), seed is negative, or none that was cut has anything left to find.
     """
+    if seed < 0:
+        raise BadInput("seed", f"expected a number that is at least 0, found {seed}", remedy="give for example 0")
     _must_leave_some(len(dataset.train), rows)
     targets = dataset.train.targets
     cut = rows_at_random(len(dataset.train), rows, seed) if at_random else rows_to_hold_out(targets, rows, seed)

@@ -213,6 +213,9 @@ def test_a_split_at_random_is_a_fair_sample(run: Run, folder: Path, tmp_path: Pa
         (["--rows", "0"], "cannot hold 0 of"),
         (["--rows", "100000"], "cannot hold 100000 of"),
         (["--share", "1.5"], "share: expected a share between 0 and 1, found 1.5"),
+        (["--rows", "5", "--share", "0.5"], "share: expected rows or a share, found both, 5 and 0.5; leave one out"),
+        (["--rows", "5", "--seed", "-1"], "seed: expected a number that is at least 0, found -1"),
+        (["--rows", "5", "--seed", "-1", "--at-random"], "seed: expected a number that is at least 0, found -1"),
     ],
 )
 def test_a_failed_split_leaves_nothing(run: Run, folder: Path, arguments: list[str], message: str) -> None:
