@@ -32,6 +32,10 @@ _PAIRS = re.compile(rf"[ \t]*(?:{_WEIGHTS}(?:[ \t]+{_WEIGHTS})*)?[ \t]*")
 _PAIR = re.compile(r"[ \t]*-?[0-9]+[ \t]+-?[0-9]+[ \t]*")
 _LABELS = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 _SIZE = re.compile("[0-9]{1,18}")  # of a matrix: it fits 64 bits
+_STATE = (
+    'save it as UTF-8, or state the encoding, perhaps "{}": of a table by longtail data import --encoding, of a folder '
+    "in dataset.json"
+)
 CUT_AGAIN = "write or download the file again"
 
 
@@ -78,9 +82,12 @@ def decoded_line(raw: bytes, path: Path, number: int, encoding: str, report: Rep
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
+        if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            report(BadInput(path, f"expected {encoding} text, found UTF-16", line=1, remedy="save it as UTF-8"))
+            return raw.decode(encoding, "replace")
         other = "latin-1" if codecs.lookup(encoding).name == "utf-8" else "utf-8"
         problem = f"expected {encoding} text, found byte 0x{raw[error.start]:02x} at position {error.start + 1}"
-        report(BadInput(path, problem, line=number, remedy=f'state the encoding, perhaps "{other}"'))
+        report(BadInput(path, problem, line=number, remedy=_STATE.format(other)))
         return raw.decode(encoding, "replace")
 
 

@@ -226,6 +226,14 @@ BAD_TABLES = {
 }
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.txt"])
+def test_utf_16_is_called_by_its_name(tmp_path: Path, encoding: str, name: str) -> None:
+    path = put(tmp_path / name, "\ufefftitle,labels\na,x\n".encode(encoding))
+    with pytest.raises(BadInput, match=f"{name}, line 1: expected utf-8 text, found UTF-16; save it as UTF-8"):
+        import_tables(path, separator=";")
+
+
 @pytest.mark.parametrize("case", BAD_TABLES)
 def test_tables_that_are_wrong(tmp_path: Path, case: str) -> None:
     name, content, message = BAD_TABLES[case]
