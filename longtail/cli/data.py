@@ -16,7 +16,7 @@ from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.report_file import write_page
-from longtail.data.check import but_for_case
+from longtail.data.check import but_for_case, uncut
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.describe import describe as count
@@ -196,7 +196,7 @@ def import_(
         dataset = replace(dataset, licence=licence, propensity=constants)
         dataset.write(out)
     _say_written(out, dataset)
-    warn_of_case(out, dataset)
+    warn_of_labels(train, dataset, separator)
 
 
 @data_app.command()
@@ -255,9 +255,10 @@ def _say_written(out: Path, dataset: Dataset) -> None:
     Console(highlight=False, soft_wrap=True).print(f"wrote {out}: {sizes}", markup=False)
 
 
-def warn_of_case(place: Path, dataset: Dataset) -> None:
-    """Say on standard error which labels of a table that was read differ in case only."""
-    for problem in but_for_case(place, dataset.labels):
+def warn_of_labels(table: Path, dataset: Dataset, separator: str | None) -> None:
+    """Say on standard error which labels of a table that was read differ in case only, or were likely not cut."""
+    found = [] if separator is None else uncut(table, dataset, separator)
+    for problem in (*but_for_case(table, dataset.labels), *found):
         Console(stderr=True, highlight=False, soft_wrap=True).print(f"warning {problem}", markup=False, style="yellow")
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from longtail.cli.data import busy, names_in, warn_of_case
+from longtail.cli.data import busy, names_in, warn_of_labels
 from longtail.data.dataset import Dataset
 from longtail.data.holdout import with_test_split
 from longtail.data.io.imports import Columns, import_tables
@@ -82,7 +82,7 @@ def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
         return Dataset.read(data)
     with busy(f"reading {data}"):
         dataset = _imported(data, o)
-        warn_of_case(data, dataset)
+        warn_of_labels(data, dataset, o.separator)
         if out is None:
             return dataset
         folder = out / DATA

@@ -17,10 +17,12 @@ from longtail.data.io.folder import SIDES, Folder, Side
 from longtail.data.io.formats import excerpt
 from longtail.data.io.manifest import NAME, part
 from longtail.data.split import Split
-from longtail.data.texts import Texts
+from longtail.data.texts import Texts, folded
 from longtail.errors import BadInput
 
 PROBLEMS_A_FILE = 10
+_SEPARATORS = (";", "|", "\t", ",")  # the likely ones first
+_MANY = 0.1  # of the cells of labels
 T = TypeVar("T")
 
 
@@ -137,14 +139,42 @@ def _blank(path: Path, what: str, texts: Texts) -> Iterator[BadInput]:
 
 
 def but_for_case(path: Path, labels: Texts) -> Iterator[BadInput]:
-    """Labels whose titles differ from those of others in case only, in one line with an example, if there are any."""
+    """Labels that are `folded` to the title of another, in one line with an example, if there are any."""
     first: dict[str, str] = {}
-    pairs = [(first.setdefault(title.casefold(), title), title) for title in dict.fromkeys(labels.fields["title"])]
+    pairs = [(first.setdefault(folded(title), title), title) for title in dict.fromkeys(labels.fields["title"])]
     if other := [pair for pair in pairs if pair[0] != pair[1]]:
         said = " and ".join(map(excerpt, other[0]))
-        count = f"{len(other)} label{' differs' if len(other) == 1 else 's differ'} from another in case only"
+        how = (
+            "in case only"
+            if all(a.casefold() == b.casefold() for a, b in other)
+            else "in case or the form of letters only"
+        )
+        count = f"{len(other)} label{' differs' if len(other) == 1 else 's differ'} from another {how}"
         problem = f"{count}, as {said}; documents of the one count as wrong for the other"
         yield BadInput(path, problem, remedy="if they mean one thing, 'longtail data import --merge-case' makes it one")
+
+
+def uncut(path: Path, dataset: Dataset, separator: str) -> Iterator[BadInput]:
+    """Say that no cell of labels held what was to be between them, where many hold something else that may be.
+
+    Args:
+        path: of the table.
+        dataset: made of it.
+        separator: as it was given.
+    """
+    splits = [split for split in (dataset.train, dataset.test) if split is not None]
+    if any((np.diff(split.targets.indptr) > 1).any() for split in splits):
+        return
+    used = np.concatenate([split.targets.indices for split in splits])
+    cells = np.bincount(used, minlength=len(dataset.labels)).tolist()
+    counts = dict.fromkeys(_SEPARATORS, 0)
+    for title, count in zip(dataset.labels.fields["title"], cells, strict=True):
+        for one in _SEPARATORS:
+            counts[one] += count * (one in title)
+    likely = max(counts, key=lambda one: counts[one])
+    if counts[likely] >= _MANY * len(used):
+        problem = f"no cell holds two labels with {separator!r} between them, and {counts[likely]:,} hold {likely!r}"
+        yield BadInput(path, problem, remedy=f"if that is between labels, import it again with --separator {likely!r}")
 
 
 def _unlabelled(path: Path, side: str, split: Split) -> Iterator[BadInput]:

@@ -40,6 +40,11 @@ def canonical(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
+def folded(text: str) -> str:
+    """A text without case and without what Unicode NFKC takes for another form of a character, as a wide letter."""
+    return normalize("NFKC", text).casefold()
+
+
 @dataclass(frozen=True, slots=True)
 class Strings:
     """An immutable sequence of n strings, kept as UTF-8 in one array: 2 million titles are 2 arrays.

@@ -146,6 +146,38 @@ def test_labels_that_differ_in_case_only_are_named_and_merged(run: Run, tmp_path
     assert "merge_case: expected labels that documents name, found a file of them" in failure(with_file)
 
 
+def test_labels_that_differ_in_the_form_of_letters_only_are_named_and_merged(run: Run, tmp_path: Path) -> None:
+    lines = "title,labels\nred apple,\uff26ruit\npear,Fruit\ncherry,\ufb01sh;Fish\n"
+    (tmp_path / "t.csv").write_text(lines, encoding="utf-8")
+    asked = ("import", tmp_path / "t.csv", "--separator", ";", "--out")
+    said = "2 labels differ from another in case or the form of letters only, as '\uff26ruit' and 'Fruit'; documents of"
+    assert said in run(*asked, tmp_path / "out").stderr
+    assert said in run("check", tmp_path / "out").stdout
+    assert "letters only" not in run(*asked, tmp_path / "merged", "--merge-case").output
+    assert list(Dataset.read(tmp_path / "merged").labels.fields["title"]) == ["\uff26ruit", "\ufb01sh"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "separator", "warned"),
+    [
+        (["a,x;y", "b,y;z", "c,z"], "|", "2 hold ';'; if that is between labels, import it again with --separator ';'"),
+        (['a,"x,y"', "b,z"], ";", "1 hold ','; if"),
+        (["a,x\ty", "b,y\tz"], ";", r"2 hold '\t'; if that is between labels, import it again with --separator '\t'"),
+        (["a,x|y", "b,y;z"], "|", ""),
+        (["a,x", "b,y"], "|", ""),
+        (["a,x;y", *["b,y"] * 20], "|", ""),
+    ],
+)
+def test_a_separator_that_no_cell_holds_is_warned_of(
+    run: Run, tmp_path: Path, rows: list[str], separator: str, warned: str
+) -> None:
+    (tmp_path / "t.csv").write_text("\n".join(["title,labels", *rows]) + "\n")
+    result = run("import", tmp_path / "t.csv", "--separator", separator, "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert result.stderr.count("\n") == bool(warned)
+    assert warned in result.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -156,6 +188,7 @@ def test_labels_that_differ_in_case_only_are_named_and_merged(run: Run, tmp_path
         (["--propensity", "nan,1"], "propensity: expected two finite numbers A,B >= 0, found nan,1; for"),
         (["--encoding", "utf-9"], 'encoding: unknown encoding "utf-9"; use'),
         ([], "t.csv, line 2: expected a JSON list of labels, found 'x;y'"),
+        (["--separator", ""], "separator: expected what is between labels, found an empty text; give for example"),
     ],
 )
 def test_a_failed_import_leaves_nothing(run: Run, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -19,7 +19,7 @@ from longtail.data.io.manifest import FIELDS
 from longtail.data.io.records import plain, read_lines, report_texts
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split
-from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, storable
+from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, folded, storable
 from longtail.errors import BadInput
 
 Match = Literal["uid", "title", "row"]
@@ -60,10 +60,11 @@ def import_tables(
         test: one of test documents.
         labels: one of labels, or a ``.txt`` file with one label text a line.
         columns: the names of the columns, the same in each table.
-        separator: of the labels in a cell.
+        separator: of the labels in a cell; a backslash and a t are a tab.
         match: what the entries are in the label file: uids, titles or row numbers from 0. By default uids where
             it has any, and otherwise titles.
-        merge_case: entries that differ in case only are one label, as the first of them is written.
+        merge_case: entries that differ in case only, or in the form of letters, are one label, as the first of them is
+            written.
         keep: further columns of the documents, which the data set has under their names.
         encoding: of the text files.
         name: of the data set.
@@ -76,6 +77,7 @@ def import_tables(
     found: dict[str, int] = {}  # the labels, where no file names them
     known = None
     lookup: Lookup = partial(_numbered, found, {} if merge_case else None)
+    between = None if separator is None else _between(separator)
     if labels is not None:
         if merge_case:
             problem = "expected labels that documents name, found a file of them"
@@ -89,7 +91,7 @@ def import_tables(
         def add(record: Fields) -> None:
             if columns.labels not in record:
                 raise _missing(record, columns.labels, "labels", "labels-column")
-            rows.add([lookup(entry) for entry in _entries(record[columns.labels], separator)])
+            rows.add([lookup(entry) for entry in _entries(record[columns.labels], between)])
 
         return path, _texts(path, columns, encoding, add, keep), rows
 
@@ -153,7 +155,7 @@ def _labels(path: Path, columns: Columns, encoding: str) -> Texts:
 def _numbered(found: dict[str, int], spellings: dict[str, str] | None, entry: str) -> int:
     """The number of an entry that is a label's text, or another spelling of one; a new one becomes a label."""
     if spellings is not None:
-        entry = spellings.setdefault(entry.casefold(), entry)
+        entry = spellings.setdefault(folded(entry), entry)
     if entry not in found and not storable(entry):
         raise _Wrong(f"{STORABLE}, found {excerpt(entry)}", MEND_TEXT)
     return found.setdefault(entry, len(found))
@@ -169,7 +171,7 @@ def _lookup(labels: Texts, path: Path, match: Match | None) -> Lookup:
 
     def lookup(entry: str) -> int:
         if entry not in positions:
-            others = " or ".join(f"match {other}" for other in ("uid", "title", "row") if other != match)
+            others = " or ".join(f"--match {other}" for other in ("uid", "title", "row") if other != match)
             expected = f"a row from 0 to {len(labels) - 1}" if match == "row" else f"one of the {len(labels)} {match}s"
             raise _Wrong(f"label {excerpt(entry)} is not {expected} of {path.name}", f"add it there, or {others}")
         return positions[entry]
@@ -179,10 +181,10 @@ def _lookup(labels: Texts, path: Path, match: Match | None) -> Lookup:
 
 def _positions(strings: Strings, path: Path, match: str) -> dict[str, int]:
     positions: dict[str, int] = {}
-    for i, text in enumerate(strings):
+    for i, text in enumerate(map(str.strip, strings)):
         if positions.setdefault(text, i) != i and text:
             problem = f"{match} {excerpt(text)} is that of labels {positions[text]} and {i}"
-            raise BadInput(path, problem, remedy="name labels by what is theirs alone: match uid or match row")
+            raise BadInput(path, problem, remedy="name labels by what is theirs alone: --match uid or --match row")
     return positions
 
 
@@ -222,9 +224,17 @@ def _kept(record: Fields, column: str) -> str:
         raise _Wrong(f'{error} in column "{column}"', "write such values into it, or keep another column") from None
 
 
+def _between(separator: str) -> str:
+    """What is between labels, where a tab may be typed as a backslash and a t."""
+    if not separator:
+        remedy = "give for example ';', or leave it out where cells are lists"
+        raise BadInput("separator", "expected what is between labels, found an empty text", remedy=remedy)
+    return "\t" if separator == r"\t" else separator
+
+
 def _entries(cell: object, separator: str | None) -> list[str]:
-    """The labels in a cell, as strings."""
-    if cell is None or cell == "":
+    """The labels in a cell, as strings without blanks around them."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
         return []
     if isinstance(cell, str) and separator is not None:
         return [part.strip() for part in cell.split(separator) if part.strip()]
@@ -232,9 +242,9 @@ def _entries(cell: object, separator: str | None) -> list[str]:
         cell = _json_list(cell)
     entries = cell if isinstance(cell, list) else [cell]
     for entry in entries:
-        if isinstance(entry, bool) or not isinstance(entry, (str, int)) or entry == "":
+        if isinstance(entry, bool) or not isinstance(entry, (str, int)) or not str(entry).strip():
             raise _Wrong(f"expected label ids or texts, found {excerpt(entry)}", 'write [3, 8] or ["cat", "dog"]')
-    return [str(entry) for entry in entries]
+    return [str(entry).strip() for entry in entries]
 
 
 def _json_list(cell: str) -> list[object]:
@@ -245,4 +255,4 @@ def _json_list(cell: str) -> list[object]:
     if isinstance(entries, list):
         return entries
     problem = f"expected a JSON list of labels, found {excerpt(cell)}"
-    raise _Wrong(problem, "write one, or say what is between labels: separator ';'")
+    raise _Wrong(problem, "write one, or say what is between labels: --separator ';'")

@@ -148,7 +148,7 @@ BAD_TABLES = {
     "no separator": (
         "t.csv",
         HEAD + "a,x;y\n",
-        "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* separator ';'",
+        "t.csv, line 2: expected a JSON list of labels, found 'x;y'; .* --separator ';'",
     ),
     "a list that is too deep": (
         *("t.csv", HEAD + f"a,{'[' * 100_000}\n"),
@@ -174,6 +174,11 @@ BAD_TABLES = {
         "t.jsonl",
         '{"title": "a", "labels": [""]}\n',
         "t.jsonl, line 1: expected label ids or texts, found ''",
+    ),
+    "blank label": (
+        "t.jsonl",
+        '{"title": "a", "labels": ["x", " "]}\n',
+        "t.jsonl, line 1: expected label ids or texts, found ' '",
     ),
     "title is a list": (
         "t.jsonl",
@@ -241,12 +246,27 @@ def test_tables_that_are_wrong(tmp_path: Path, case: str) -> None:
         import_tables(put(tmp_path / name, content))
 
 
+def test_labels_have_no_blanks_around_them_however_they_are_given(tmp_path: Path) -> None:
+    rows = [{"title": "a", "labels": [" x ", "y\t"]}, {"title": "b", "labels": '["x"]'}, {"title": "c", "labels": " "}]
+    dataset = import_tables(put_lines(tmp_path / "t.jsonl", *rows))
+    assert titles(dataset) == ["x", "y"]
+    assert targets(dataset) == [[1, 1], [1, 0], [0, 0]]
+    dataset = import_tables(tmp_path / "t.jsonl", labels=put(tmp_path / "l.txt", "y \n x\n"))
+    assert targets(dataset) == [[1, 1], [0, 1], [0, 0]]
+
+
+def test_a_tab_between_labels_may_be_typed(tmp_path: Path) -> None:
+    for separator in ("\t", r"\t"):
+        dataset = import_tables(put(tmp_path / "t.csv", "title,labels\na,x\ty\nb,y\n"), separator=separator)
+        assert titles(dataset) == ["x", "y"]
+
+
 BAD_LABELS = {
     "unknown uid": (
         "uid,title\n7,x\n",
         ["x"],
         None,
-        "t.jsonl, line 1: label 'x' is not one of the 1 uids of l.csv; .* match title or match row",
+        "t.jsonl, line 1: label 'x' is not one of the 1 uids of l.csv; .* --match title or --match row",
     ),
     "unknown title": ("title\nx\n", ["y"], None, "t.jsonl, line 1: label 'y' is not one of the 1 titles of l.csv"),
     "no such row": ("title\nx\n", [1], "row", "t.jsonl, line 1: label '1' is not a row from 0 to 0 of l.csv"),
