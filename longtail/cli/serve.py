@@ -12,8 +12,9 @@ from rich.console import Console
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import RunFolder
-from longtail.errors import BadInput, MissingExtra
+from longtail.errors import MissingExtra
 from longtail.model.label_set import LabelSet
+from longtail.model.saved import must_be_trained
 from longtail.search import INDEXES
 from longtail.search.faiss import EXACT_BELOW
 
@@ -47,8 +48,7 @@ def serve(
     from longtail.serve.start import serve as start  # noqa: PLC0415
     from longtail.serve.start import threads_of  # noqa: PLC0415
 
-    if not (run / "model" / "bundle.json").is_file():
-        raise BadInput(run / "model", "expected a trained model, found none", remedy="train one into this run folder")
+    must_be_trained(run)
     settings = Settings(
         run.absolute(),
         device=device,

@@ -27,6 +27,7 @@ from longtail.model.narrowing import still_narrowed
 from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
 from longtail.model.remembering import titles_of
+from longtail.model.saved import must_be_trained
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.search import build_index, open_index
@@ -72,10 +73,7 @@ class LabelSet:
 
     def __init__(self, run: Path, *, device: str = "auto", exact: bool = False) -> None:
         self.run, self._device, self._exact = run.resolve(), choose_device(device), exact
-        if not (self.run / "model" / "bundle.json").is_file():
-            raise BadInput(
-                self.run / "model", "expected a trained model, found none", remedy="train one into this run folder"
-            )
+        must_be_trained(self.run)
         must_be_there(self.run)
         self._path = str(self.run / NAME)
         self._reader: Catalogue | None = None

@@ -30,6 +30,18 @@ def load_calibrations(folder: Path) -> dict[str, Calibration]:
     return calibrations_of(map_arrays(path)) if path.is_file() else {}
 
 
+def must_be_trained(run: Path) -> None:
+    """Refuse a run folder without a model.
+
+    Raises:
+        BadInput: there is none.
+    """
+    if not (run / "model" / CARD).is_file():
+        begun = (run / "run.json").is_file()
+        remedy = f"longtail resume {run} goes on with a run that was stopped" if begun else "train one into this folder"
+        raise BadInput(run / "model", "expected a trained model, found none", remedy=remedy)
+
+
 def read_card(folder: Path) -> dict[str, Any]:
     """The card of a saved model, which is, with all its files, as it was saved.
 

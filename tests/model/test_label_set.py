@@ -188,6 +188,14 @@ def test_what_is_no_catalogue_is_refused(run):
         LabelSet(run / "model", device="cpu")
 
 
+def test_a_run_without_a_model_is_trained_or_resumed(tmp_path):
+    with pytest.raises(BadInput, match="expected a trained model, found none; train one into this folder"):
+        LabelSet(tmp_path, device="cpu")
+    (tmp_path / "run.json").write_text("{}")
+    with pytest.raises(BadInput, match=f"expected a trained model, found none; longtail resume {tmp_path} goes on"):
+        LabelSet(tmp_path, device="cpu")
+
+
 def test_labels_without_uids_are_known_by_their_numbers(tmp_path):
     data = Dataset.from_texts(["red shoes", "oak table"], [[0], [1]], ["footwear", "furniture"])
     recipes.dpr(data, out=tmp_path / "run", epochs=1, device="cpu")
