@@ -91,15 +91,17 @@ class Calibration:
             precision: above 0, and at most 1.
 
         Raises:
-            BadInput: it is out of range, or no threshold kept it.
+            BadInput: it is out of range, no threshold kept it, or too few labels were held out to know.
         """
         if not 0 < precision <= 1:  # nor is NaN
             problem = f"expected a number above 0 and at most 1, found {precision:g}"
             raise BadInput("precision", problem, remedy="give for example 0.9")
         reached = np.flatnonzero(self.kept[1] >= precision)
         if not len(reached):
-            most = self.kept[1].max(initial=0)
-            known = f"{most:.3f} at most, over {_FEWEST} labels or more"
+            if not self.kept.size:
+                problem = f"expected at least {_FEWEST} labels above a threshold on held-out documents, found fewer"
+                raise BadInput("precision", problem, remedy="hold more documents out (validation), or give a threshold")
+            known = f"{self.kept[1].max():.3f} at most, over {_FEWEST} labels or more"
             problem = f"expected what a threshold kept on held-out documents, {known}, found {precision:g}"
             raise BadInput("precision", problem, remedy="ask for less, or give a threshold")
         return Kept(*self.kept[:, reached[0]].tolist())

@@ -171,6 +171,11 @@ def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
     assert calibration.at_precision(0.9).threshold == 0.4
     with pytest.raises(BadInput, match=r"precision: expected what a threshold kept .*, 0\.900 at most, .* found 0\.95"):
         calibration.at_precision(0.95)
+    for few in (np.zeros((3, 0)), kept[:, :0]):
+        with pytest.raises(
+            BadInput, match=r"precision: expected at least 100 labels above a threshold .*, found fewer; "
+        ):
+            Calibration(np.zeros((4, 4)), few).at_precision(0.1)
     for wrong in (0.0, -1.0, 1.01, float("nan")):
         with pytest.raises(BadInput, match="above 0 and at most 1"):
             calibration.at_precision(wrong)
