@@ -75,9 +75,9 @@ def dataset_of(data: Path, out: Path | None, o: TableOptions) -> Dataset:
     Raises:
         BadInput: something in the data is not as it must be, or another data set is kept there.
     """
-    if data.is_dir() or not data.suffix:
-        if o != TableOptions():
-            remedy = "leave text, labels, separator, test and keep out, or give a .csv, .tsv, .jsonl or .parquet file"
+    if data.is_dir() or not (data.suffix or data.exists()):
+        if data.is_dir() and o != TableOptions():
+            remedy = "leave --text, --labels, --separator, --test and --keep out, or give a .csv, .tsv or .jsonl file"
             raise BadInput(data, "expected a table, found the folder of a data set", remedy=remedy)
         return Dataset.read(data)
     with busy(f"reading {data}"):

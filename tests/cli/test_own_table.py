@@ -148,12 +148,16 @@ def test_the_data_of_another_table_stays(longtail, columns, tmp_path):
     [
         ("undiec data", "train: expected a recipe, or data that is there, found undiec; did you mean unidec?"),
         ("nothing", "train: expected a recipe, or data that is there, found nothing; longtail list recipes shows"),
-        ("{folder} --separator ;", "expected a table, found the folder of a data set; leave text, labels"),
+        ("{folder} --separator ;", "expected a table, found the folder of a data set; leave --text, --labels"),
+        ("{folder}/table", "table: a table of unknown kind, its name ends in ''; give a .csv"),
+        ("{folder}/table --separator ;", "table: a table of unknown kind, its name ends in ''; give a .csv"),
+        ("unidec {folder}/nothing --separator ;", "nothing: there is no such folder; check the path"),
         ("{folder}/one.csv", "one.csv: expected at least 2 rows, one of them to test with, found 1; write more"),
     ],
 )
 def test_what_is_no_data_is_one_line(longtail, tmp_path, words, line):
     (tmp_path / "one.csv").write_text('title,labels\nred,"[""warm""]"\n')
+    (tmp_path / "table").write_text("title,labels\nred,warm\n")
     status, _, errors = longtail("train", *words.format(folder=tmp_path).split(), "--out", tmp_path / "run")
     assert (status, errors.count("\n")) == (1, 1)
     assert line in errors
