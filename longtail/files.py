@@ -95,11 +95,11 @@ def scratch_folder(name: str) -> Iterator[Path]:
 @contextmanager
 def _partial(path: Path) -> Iterator[Path]:
     """A folder beside ``path`` for what is not whole yet, whose name says which process has it; it goes at the end."""
-    make_folder(path.parent)
-    _remove_dead(path.parent.resolve().glob(f".{escape(path.name)}.*{PARTIAL}"))
     temporary = _temporary(path)
-    _in_use.add(temporary)
     try:
+        make_folder(path.parent)
+        _remove_dead(path.parent.resolve().glob(f".{escape(path.name)}.*{PARTIAL}"))
+        _in_use.add(temporary)
         temporary.mkdir()
         yield temporary
     except _FAILED as error:

@@ -85,6 +85,17 @@ def test_what_was_not_written_is_named_and_nothing_of_it_stays(tmp_path, writing
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("writing", [replacing, new_folder])
+def test_a_file_where_a_folder_is_to_be_is_named_too(tmp_path, writing):
+    (tmp_path / "file").write_text("mine")
+    with (
+        pytest.raises(NotWritten, match=r"/file/below/new: not written \("),
+        writing(tmp_path / "file" / "below" / "new"),
+    ):
+        pass
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_folder_that_has_hashes_of_its_own_is_hashed_by_its_card(tmp_path):
     for name in ("a.txt", "plain/b.txt", "inner/card.json", "inner/deep/c.txt", "inner/deep/more/card.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

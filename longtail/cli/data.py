@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import write_page
+from longtail.cli.report_file import must_take_page, write_page
 from longtail.data.check import but_for_case, uncut
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
@@ -105,6 +105,7 @@ def describe(
     The report has histograms, examples, and what to do about what was found (docs/guides/errors.md).
     """
     console = console_beside(json_file, highlight=False)
+    must_take_page(report)
     if label is not None:
         if report is not None:
             raise BadInput("report", "expected none of a single label", remedy="leave one of the two out")

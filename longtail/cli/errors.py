@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import write_page
+from longtail.cli.report_file import must_take_page, write_page
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.data.dataset import Dataset
 from longtail.ending import at_the_end
@@ -51,6 +51,7 @@ def errors(
     and those that it held out of training.
     """
     console = console_beside(json_file)
+    must_take_page(out)
     model = load(run, device=device, changes=False)
     dataset = Dataset.read(data_of(run, settings_of(run), data))
     with at_the_end(lambda: None if folds is None else "the same command goes on with what is left"):

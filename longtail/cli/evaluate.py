@@ -12,7 +12,7 @@ from rich.table import Table
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import write_page
+from longtail.cli.report_file import must_take_page, write_page
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.cli.threshold import threshold_of
 from longtail.data.dataset import Dataset, Propensity
@@ -80,14 +80,14 @@ def evaluate(
 ) -> None:
     """Measure a trained run on the test split of its data set."""
     ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
+    console = console_beside(json_file)
+    must_take_page(report)
     model = load(run, device=device, changes=False)
     least = threshold_of(model, None, threshold, precision)
     folder = data_of(run, settings_of(run), data)
     dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
     test = must_have_test(dataset)
-    console = console_beside(json_file)
-    if sample is None:
-        _warn_of_time(model, test, console)
+    _warn_of_time(model, test, sample, console)
     links = None if oracle_links is None else _links(oracle_links, model, dataset, answer_free=answer_free)
     found = measured(
         model,
@@ -144,8 +144,8 @@ def _by_frequency(found: Evaluation, dataset: Dataset, ks: list[int]) -> Table:
     return bin_table(of_label, kinds, f"R@{max(ks)}")
 
 
-def _warn_of_time(model: Model, test: Split, console: Console) -> None:
-    if len(test) * len(model.labels) > _LONG:
+def _warn_of_time(model: Model, test: Split, sample: int | None, console: Console) -> None:
+    if sample is None and len(test) * len(model.labels) > _LONG:
         pairs = f"{len(test):,} documents are ranked among {len(model.labels):,} labels, exactly"
         console.print(f"{pairs}, which takes long; --sample draws some of the documents.", highlight=False)
 

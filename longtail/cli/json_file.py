@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from longtail.cli.places import must_take
 from longtail.files import write_json
 
 _OUTPUT = Path("-")
@@ -24,7 +25,13 @@ JsonFile = Annotated[
 
 
 def console_beside(json_file: Path | None, **settings: Any) -> Console:
-    """Where a verb prints for people."""
+    """Where a verb prints for people.
+
+    Raises:
+        BadInput: no file can be written where the JSON is to be.
+    """
+    if json_file not in (None, _OUTPUT):
+        must_take(json_file)
     return Console(stderr=json_file == _OUTPUT, **settings)
 
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from longtail.cli.evaluate import cut_offs
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import write_page
+from longtail.cli.report_file import must_take_page, write_page
 from longtail.cli.run_folder import RunFolder, data_of
 from longtail.model import load
 from longtail.report.offline import AT_MOST, CANNOT, KS, Asked, Figure, Offline, judge_offline
@@ -54,6 +54,7 @@ def offline(
     queries and keywords by their uid or their text (docs/guides/evaluate.md).
     """
     console = console_beside(json_file)
+    must_take_page(report)
     asked = Asked(
         ks=cut_offs(k),
         at_most=at_most,

@@ -6,11 +6,24 @@ from pathlib import Path
 
 from rich.console import Console
 
+from longtail.cli.places import must_take
 from longtail.files import replacing
+
+_NAME = "report.html"
+
+
+def must_take_page(folder: Path | None) -> None:
+    """Refuse a folder that can take no report, before there is one; None for no report.
+
+    Raises:
+        BadInput: it can take none.
+    """
+    if folder is not None:
+        must_take(folder / _NAME)
 
 
 def write_page(folder: Path, page: str, console: Console) -> None:
     """Write a report into a folder, and say where it is."""
-    with replacing(folder / "report.html") as path:
+    with replacing(folder / _NAME) as path:
         path.write_text(page, encoding="utf-8")
-    console.print(f"The report is in {folder / 'report.html'}.", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"The report is in {folder / _NAME}.", highlight=False, markup=False, soft_wrap=True)

@@ -47,6 +47,28 @@ def test_json_is_a_file_or_all_of_the_output(words, longtail, run, planted_folde
     assert json.loads(output) == json.loads((tmp_path / "said.json").read_text())
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("evaluate {run} --json {file}/said.json", "said.json: expected a folder to write into, found a file, {file};"),
+        ("evaluate {run} --json {folder}", "{folder}: expected a file to write, found a folder; choose another place"),
+        ("evaluate {run} --report {file}", "report.html: expected a folder to write into, found a file, {file};"),
+        ("offline {run} --report {file}/below", "report.html: expected a folder to write into, found a file, {file};"),
+        ("errors {run} --out {file}", "report.html: expected a folder to write into, found a file, {file};"),
+        ("data describe {run} --report {file}", "report.html: expected a folder to write into, found a file, {file};"),
+        ("list losses --json {file}/said.json", "said.json: expected a folder to write into, found a file, {file};"),
+    ],
+)
+def test_a_place_that_takes_no_file_is_refused_before_the_work(words, problem, longtail, tmp_path):
+    """The run is none: that is not looked at before."""
+    names = {"run": tmp_path / "run", "file": tmp_path / "file", "folder": tmp_path}
+    names["file"].write_text("mine")
+    status, output, errors = longtail(*words.format(**names).split())
+    assert (status, output, errors.count("\n")) == (1, "", 1)
+    assert problem.format(**names) in errors
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "mine")]
+
+
 def test_what_is_in_it(longtail, planted_folder, tmp_path):
     dataset = Dataset.read(planted_folder)
     described = json.loads(longtail("data", "describe", planted_folder, "--json", "-")[1])
