@@ -177,10 +177,10 @@ class Ranker:
         for column, option in ((self.text, "text"), (self.content, "content")):
             if column is not None and column not in names:
                 problem = f'there is no column "{column}", the columns are: {", ".join(names)}'
-                raise BadInput(where, problem, remedy=f"name the one of the {option} with {option}")
+                raise BadInput(where, problem, remedy=f"name the one of the {option} with --{option}")
         if there := [name for name in self.added if name in names]:
             problem = f'expected no column of a name that is added, found "{there[0]}"'
-            raise BadInput(where, problem, remedy="give a prefix for those that are added, as predicted_")
+            raise BadInput(where, problem, remedy="give a prefix for those that are added, as --prefix predicted_")
 
     def read(self, batch: Batch) -> list[dict[str, str] | None]:
         """The texts of a batch, by field; None for one that is null, with ``skip_null``.
@@ -205,7 +205,7 @@ class Ranker:
             return None
         if _is_null(title):
             problem = f'expected text in column "{self.text}", found null'
-            raise BadRow(row, problem, remedy="write text into it, or give skip-null")
+            raise BadRow(row, problem, remedy="write text into it, or give --skip-null")
         try:
             return text_by_field({"title": title} if _is_null(content) else {"title": title, "content": content}, "")
         except BadInput as error:

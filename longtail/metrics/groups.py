@@ -143,7 +143,7 @@ def column_of(where: str, name: str, dataset: Dataset | None, test: Split) -> St
         remedy = f'read it so: Dataset.read(folder, fields=("title", "{name}"))'
         raise BadInput(where, f"the data set was read without its column {name}", remedy=remedy)
     there = f"the columns are {', '.join(known)}" if known else "there are no further columns"
-    remedy = f"import the table again, with keep {name}"
+    remedy = f"import the table again, with --keep {name}"
     raise BadInput(where, f"expected a column of the test documents, found {name}; {there}", remedy=remedy)
 
 

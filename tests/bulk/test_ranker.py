@@ -105,7 +105,11 @@ def test_a_text_that_is_null_is_an_error_or_has_no_labels(trained, titles, null)
 @pytest.mark.parametrize(
     ("batch", "options", "message"),
     [
-        ({"text": ["a"]}, {}, 'batch: there is no column "title", the columns are: text; name the one of the text'),
+        (
+            {"text": ["a"]},
+            {},
+            'batch: there is no column "title", the columns are: text; name the one of the text with --text',
+        ),
         ({"title": ["a"]}, {"content": "body"}, 'there is no column "body"'),
         ({"title": ["a"], "labels": [1]}, {}, 'no column of a name that is added, found "labels"; give a prefix'),
         ({"title": ["a", 3]}, {}, "row 2 of a batch: expected strings for title and content, found a number"),
