@@ -113,6 +113,9 @@ def predict(
         parts.with_columns(replace(ranker, threshold=threshold, probabilities=probabilities), files, output, job)
         return
     job.must_be_none(files, output)
+    if uids and Path(output or "").suffix != ".npz":
+        problem = f"expected an .npz file as the output, which has an array of them, found {output or 'none'}"
+        raise BadInput("uids", problem, remedy="leave it out: lines of JSON have them anyway")
     model = load(run, device=device, exact=exact)
     threshold = threshold_of(model, kind, threshold, precision)
     columns = Columns(title=text, content=content or "content")

@@ -284,6 +284,11 @@ def test_dry_run_stops_at_the_plan(planted_folder, longtail, tmp_path):
             ["predict", "{run}", "--input", "{data}/lbl.json.gz", "--output", "{new}.csv"],
             "expected one .csv or .tsv table, as the output is one",
         ),
+        (["predict", "{run}", "--input", "{empty}", "--uids"], "--uids: expected an .npz file as the output, "),
+        (
+            ["predict", "{run}", "--input", "{empty}", "--uids", "--output", "{new}.jsonl"],
+            "found {new}.jsonl; leave it",
+        ),
         (["predict", "{run}", "--input", "{bad}"], "line 2: expected a JSON object"),
         (["predict", "{run}", "--input", "{number}"], "line 1: expected strings for title and content, found a number"),
         (["predict", "{run}", "--input", "{other}"], "line 1: expected an object with a title, found one with text"),
@@ -308,7 +313,7 @@ def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, t
     names |= {"bad": tmp_path / "bad.jsonl", "binary": tmp_path / "binary", "empty": tmp_path / "empty"}
     status, _, errors = longtail(*(argument.format(**names) for argument in arguments))
     assert status == 1, errors
-    assert message in errors
+    assert message.format(**names) in errors
     assert len(errors.strip().splitlines()) == 1, errors
     assert not (tmp_path / "new").exists() or not (tmp_path / "new" / "model").exists()
 
