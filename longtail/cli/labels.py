@@ -50,7 +50,7 @@ def add(
 @labels_app.command()
 def remove(run: RunFolder, uids: Annotated[list[str], typer.Argument(help="Of the labels.")]) -> None:
     """Remove labels from a trained model; a running server is without them at once."""
-    label_set = LabelSet(run, device="cpu", exact=True)
+    label_set, uids = LabelSet(run, device="cpu", exact=True), [*dict.fromkeys(uids)]
     if missing := [uid for uid in uids if label_set.snapshot.find(uid) is None]:
         label_set.close()
         raise BadInput("uid", f"expected uids of labels, found {', '.join(missing)}", remedy="nothing was removed")

@@ -20,7 +20,7 @@ def test_labels_come_and_go(run, longtail, tmp_path):
     lines = [{"uid": "b", "text": "two"}, {"uid": "c", "text": "three", "examples": ["x", {"title": "y"}]}]
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert longtail("labels", "add", run, "--input", tmp_path / "new.jsonl")[0] == 0
-    assert longtail("labels", "remove", run, "b")[0] == 0
+    assert longtail("labels", "remove", run, "b", "b") == (0, "", "removed 1\n")
     status, _, errors = longtail("labels", "remove", run, "a", "nobody")
     assert status == 1
     assert "found nobody" in errors
