@@ -236,9 +236,8 @@ class TransformerTokenizer:
         Raises:
             BadInput: it leaves no token of a text, or of its first window, to the text itself.
         """
-        if (
-            prefix and len(self._rules.encode(self._read(prefix.rstrip())).ids) >= self.max_length
-        ):  # which is cut off there
+        read = self._rules.encode(self._read(prefix.rstrip())).ids  # which are cut off there
+        if prefix and len(read) >= self.max_length:
             problem = f"expected fewer tokens than the {self.max_length} of max_length, special ones included"
             problem += f", found {prefix[:40]!r}, which leaves a text none"
             raise BadInput(what, problem, remedy="make it shorter, or max_length larger")

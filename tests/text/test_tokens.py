@@ -11,6 +11,7 @@ import torch
 from broken import flipped
 
 from longtail.data.texts import Strings, Texts
+from longtail.errors import NotWritten
 from longtail.text.bag import BagTokenizer
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens, PaddedTokens, VectorTokens, token_table
@@ -108,7 +109,7 @@ def test_a_table_that_is_not_what_was_written_is_made_again(tmp_path: Path) -> N
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(NotWritten, match=r"file.*: not written"):
         token_table(TEXTS, ["title"], Counted(), tmp_path / "file")
 
 
