@@ -99,12 +99,24 @@ def _encoded(run: Run, name: str, texts: list[str]) -> FloatArray:
 
 
 def _kept(run: Run, folder: Path, name: str, texts: list[str]) -> FloatArray:
-    """The same from a cache, where they are there."""
-    return kept(
-        folder,
-        lambda: save_arrays(folder, {"vectors": _encoded(run, name, texts)}),
-        lambda path: load_arrays(path, ["vectors"], mapped=True)[0],
-    )
+    """The same from a cache, where they are there for all processes: to encode is what these do together."""
+    found = _read(folder)
+    if all(run.ranks.every(found is not None)) and found is not None:
+        return found
+    encoded = _encoded(run, name, texts)
+    return kept(folder, lambda: save_arrays(folder, {"vectors": encoded}), _vectors)
+
+
+def _read(folder: Path) -> FloatArray | None:
+    """What is kept in a folder, whole; None where there is nothing of that kind."""
+    try:
+        return _vectors(folder) if folder.is_dir() else None
+    except BadInput:
+        return None
+
+
+def _vectors(folder: Path) -> FloatArray:
+    return load_arrays(folder, ["vectors"], mapped=True)[0]
 
 
 def _key(name: str, texts: list[str]) -> str:

@@ -303,4 +303,5 @@ def _finished(run: Run) -> Any:
         return None
     if run.ranks.first:
         remove_folder(folder / "tokens")
+        forget_within(folder)
     return model

@@ -243,6 +243,7 @@ class _Swapped:
         self._places = buffers
         held = [module.get_buffer(name) for module, name in buffers]
         self._buffers = [held, *([buffer.clone() for buffer in held] for _ in range(count - 1))]
+        self._before = [buffer.clone() for buffer in held]
 
     def __call__(self, place: int) -> None:
         self._gradients[self._at] = [parameter.grad for parameter in self._dense]
@@ -258,7 +259,7 @@ class _Swapped:
         return [self._flat(*state) for state in zip(self._gradients, self._buffers, strict=True)]
 
     def _flat(self, gradients: Sequence[Tensor | None], buffers: Sequence[Tensor]) -> Tensor:
-        """Gradients one after the other, whether there is each, and buffers of floating point numbers."""
+        """Gradients one after the other, whether there is each, and how buffers of floating point numbers changed."""
         parts = [
             torch.zeros(parameter.numel(), device=parameter.device)
             if gradient is None
@@ -266,15 +267,19 @@ class _Swapped:
             for parameter, gradient in zip(self._dense, gradients, strict=True)
         ]
         there = torch.tensor([float(gradient is not None) for gradient in gradients], device=self._device)
-        held = [buffer.float().reshape(-1) for buffer in buffers if buffer.is_floating_point()]
-        return torch.cat([*parts, there, *held])
+        changed = [
+            torch.where(buffer == before, 0, buffer.float() - before.float()).reshape(-1)  # also of infinite ones
+            for buffer, before in zip(buffers, self._before, strict=True)
+            if buffer.is_floating_point()
+        ]
+        return torch.cat([*parts, there, *changed])
 
     def take(self, total: Tensor, count: int) -> None:
         """Take the sum of what `states` of so many shards are."""
-        held = [buffer for buffer in self._buffers[0] if buffer.is_floating_point()]
-        sizes = [parameter.numel() for parameter in self._dense]
-        *gradients, there, means = torch.split(total, [*sizes, len(sizes), sum(buffer.numel() for buffer in held)])
+        held = [pair for pair in zip(self._buffers[0], self._before, strict=True) if pair[0].is_floating_point()]
+        sizes, numbers = [parameter.numel() for parameter in self._dense], [before.numel() for _, before in held]
+        *gradients, there, changes = torch.split(total, [*sizes, len(sizes), sum(numbers)])
         for parameter, gradient, is_there in zip(self._dense, gradients, there.tolist(), strict=True):
             parameter.grad = gradient.view_as(parameter).to(parameter.dtype) if is_there else None
-        for buffer, mean in zip(held, torch.split(means, [buffer.numel() for buffer in held]), strict=True):
-            buffer.copy_(mean.view_as(buffer) / count)
+        for (buffer, before), change in zip(held, torch.split(changes, numbers), strict=True):
+            buffer.copy_(before.float() + change.view_as(before) / count)

@@ -20,6 +20,7 @@ from longtail.model.label_set import LabelSet, NewLabel
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.knowledge import projected
 from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.ranks import Ranks
 from longtail.recipes import RECIPES
 from longtail.stages.knowledge import is_known
 from longtail.train.fit import fit
@@ -217,3 +218,16 @@ def test_a_model_that_there_is_not_is_refused(tmp_path, monkeypatch):
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match=r"expected a model that transformers\.\w+ opens, found none"):
         recipes.dpr(DATA, **SMALL, knowledge=str(tmp_path / "empty"), out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(("others", "encodes"), [([True], False), ([False], True)])
+def test_processes_encode_together_or_not_at_all(tiny_bert, tmp_path, encoded, monkeypatch, others, encodes):
+    """One that finds the words in its cache encodes them all the same where another one has them not."""
+    options = {**SMALL, "epochs": 0, "knowledge": str(tiny_bert)}
+    _, first = rows(recipes.dpr(DATA, out=Run(cache=tmp_path), **options))
+    encoded.clear()
+    run = Run(cache=tmp_path)
+    monkeypatch.setattr(Ranks, "every", lambda _, value: [value, *others])
+    _, again = rows(recipes.dpr(DATA, out=run, **options))
+    assert bool(encoded) is encodes
+    np.testing.assert_array_equal(first, again)

@@ -17,7 +17,7 @@ from longtail.testing.planted import planted
 from longtail.train import checkpoint as checkpoint_module
 from longtail.train.checkpoint import load_state
 from longtail.train.run import Run
-from longtail.train.together import Together
+from longtail.train.together import Together, _Swapped
 
 SMALL: dict[str, Any] = {"batch": 64, "random_negatives": 32, "width": 8, "epochs": 2, "warmup": 5, "device": "cpu"}
 SMALL |= {"refresh_from": 1, "refresh_every": 1, "refit": False, "shards": 4}
@@ -130,3 +130,19 @@ def test_rows_that_are_lost_are_named_with_what_to_do(
     name = re.findall(r"remove (\S+) beside it, and resume", str(refused.value))
     (tmp_path / "stages" / name[0]).unlink()
     assert train(data, tmp_path) == whole
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_a_buffer_that_no_shard_changes_stays_as_it_is_and_others_become_the_mean(count: int) -> None:
+    module = torch.nn.Module()
+    fixed = torch.cat([torch.rand(50, generator=torch.Generator().manual_seed(0)), torch.tensor([-torch.inf, 3e38])])
+    module.register_buffer("fixed", fixed.clone())
+    module.register_buffer("moved", torch.zeros(2))
+    for _ in range(20):
+        swapped = _Swapped(count, [], [(module, "fixed"), (module, "moved")], torch.device("cpu"))
+        for place in range(count):
+            swapped(place)
+            module.get_buffer("moved").add_(place)
+        swapped.take(torch.stack(swapped.states()).sum(0), count)
+    assert torch.equal(module.get_buffer("fixed"), fixed)
+    torch.testing.assert_close(module.get_buffer("moved"), torch.full((2,), 20 * (count - 1) / 2))
