@@ -197,7 +197,7 @@ def import_(
         dataset = replace(dataset, licence=licence, propensity=constants)
         dataset.write(out)
     _say_written(out, dataset)
-    warn_of_labels(train, dataset, separator)
+    warn_of_labels(train, dataset, separator if labels is None else None)
 
 
 @data_app.command()

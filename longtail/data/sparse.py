@@ -107,7 +107,8 @@ def csr_of_relevance(matrix: Any, shape: tuple[int, int]) -> CSR:
         raise BadInput("targets", problem, remedy="give a row for each document and a column for each label")
     if values.dtype.kind not in "biuf":
         raise BadInput("targets", f"expected numbers, found {values.dtype}", remedy="give 1 for relevant, else 0")
-    found = sparse.coo_array(values)  # CSR and astype add up what is given twice: 1 and -1 would be nothing
+    known = values if sparse.issparse(values) else values.astype(np.float64)  # scipy knows no float16
+    found = sparse.coo_array(known)  # CSR and its astype add up what is given twice: 1 and -1 would be nothing
     wrong = np.flatnonzero(~(np.isfinite(found.data) & (found.data >= 0)))
     if len(wrong):
         row, column, more = found.row[wrong[0]], found.col[wrong[0]], len(wrong) - 1

@@ -121,7 +121,7 @@ def _as_it_answers(run: Path, stack: ExitStack) -> tuple[Path, int]:
     if labels.snapshot.is_base:
         return labels.run / labels.state.folder, len(model.labels)
     folder = stack.enter_context(scratch_folder("longtail-push")) / "model"
-    model.save(folder)
+    labels.folded(labels.snapshot).save(folder)
     return folder, len(model.labels)
 
 

@@ -18,12 +18,11 @@ from longtail.errors import BadInput
 from longtail.files import remove_folder, remove_partial
 from longtail.locks import alone
 from longtail.model.base import Model
-from longtail.model.bundle import Bundle
 from longtail.model.catalogue import Catalogue, Change, Correction, Example, State, state_of
 from longtail.model.corrections import checked
 from longtail.model.exports import keep_exports, open_to_answer
 from longtail.model.integrity import NAME, must_be_there
-from longtail.model.narrowing import still_narrowed
+from longtail.model.narrowing import narrowing_of, still_narrowed
 from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
 from longtail.model.remembering import titles_of
@@ -176,12 +175,16 @@ class LabelSet:
                 self._fold(before, snapshot)
             self._writer.back_up()  # also where a crash came between the two
 
+    def folded(self, snapshot: Snapshot) -> Model:
+        """One model of all labels of a snapshot, to be saved: it looks for labels as the one that was built."""
+        model = snapshot.folded
+        looks = narrowing_of(model) is not None
+        return model if looks else still_narrowed(model, self._narrow, snapshot.counts["added"])
+
     def _fold(self, before: State, snapshot: Snapshot) -> None:
         folder = self.run / f"model-{snapshot.number:09d}"
         remove_folder(folder)  # a crash left it
-        model = snapshot.folded
-        if self._narrow is not None and isinstance(model, Bundle):
-            model = still_narrowed(model, self._narrow, snapshot.counts["added"])
+        model = self.folded(snapshot)
         model.save(folder)
         keep_exports(self.run / before.folder, folder)
         for kind, index in snapshot.segments[0].indexes.items():
@@ -239,7 +242,7 @@ class LabelSet:
             model.memory.keys.titles = titles_of(self.run, model.memory)
         if not state.numbered and state.folder != "model":
             model = self._numbered(model)
-        self._narrow = model.narrow if isinstance(model, Bundle) else None
+        self._narrow = narrowing_of(model)
         if self._exact:
             model = model.over(model.labels, model.per_label(), model.ids)  # looks for labels by all numbers
         indexes = {} if self._exact else dict(_kept(model, folder / "index"))

@@ -9,6 +9,7 @@ import numpy as np
 from longtail.data.sparse import CSR, row_of_entry, stacked, take_entries, widened
 from longtail.data.texts import Texts
 from longtail.model.bundle import Bundle
+from longtail.model.narrowing import narrowing_of, still_narrowed
 from longtail.model.per_label import followed
 from longtail.search.keys import keys_of
 from longtail.search.memory import Memory
@@ -83,4 +84,6 @@ def taught(model: Bundle, labels: Texts, documents: Texts, targets: CSR, lessons
         else:
             rows[name] = followed(known[kept], found[name])[order]
     ids = np.concatenate([model.ids, model.next_id + np.arange(after - before)])
-    return model.over(texts, rows, ids), lessons
+    changed = still_narrowed(model.over(texts, rows, ids), narrowing_of(model), after - before)
+    assert isinstance(changed, Bundle)
+    return changed, lessons

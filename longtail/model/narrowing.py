@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.data.texts import Texts
+from longtail.model.base import Model
 from longtail.model.bundle import Bundle
+from longtail.model.reranker import Reranker
 from longtail.search.narrow import Narrowing, narrowings
 from longtail.topk import FloatArray
 
@@ -33,14 +35,24 @@ def narrowed(model: Bundle, documents: Texts) -> Bundle:
     return next(found, model)
 
 
-def still_narrowed(model: Bundle, narrow: Narrowing, added: int) -> Bundle:
+def narrowing_of(model: Model) -> Narrowing | None:
+    """By what a model, or the first stage of one that ranks anew, looks for labels; None where by all numbers."""
+    model = model.first_stage if isinstance(model, Reranker) else model
+    return model.narrow if isinstance(model, Bundle) else None
+
+
+def still_narrowed(model: Model, narrow: Narrowing | None, added: int) -> Model:
     """A model whose labels have changed, looking as it did before, where that finds the labels of its labels' texts.
 
     Args:
         model: looks by all numbers.
-        narrow: by which it looked.
+        narrow: by which it looked, `narrowing_of` it.
         added: how many of its labels, the last ones, it did not have then.
     """
+    if isinstance(model, Reranker):
+        return model.on(still_narrowed(model.first_stage, narrow, added))
+    if narrow is None or not isinstance(model, Bundle):
+        return model
     before = len(model.labels) - added
     some = np.concatenate([_evenly(before, _TRIED // 2), before + _evenly(added, _TRIED // 2)])
     less = model.narrowed(narrow)

@@ -144,7 +144,7 @@ class Reranker(Model):
             examples: e texts, as the model reads them, each with one of these labels.
             owners: (e,) int64, which label of the m each example has.
         """
-        return self._over(self.first_stage.new_labels(labels, examples, owners))
+        return self.on(self.first_stage.new_labels(labels, examples, owners))
 
     def per_label(self) -> dict[str, PerLabel]:
         """What the first stage knows of its labels, by name, one row a label."""
@@ -158,9 +158,10 @@ class Reranker(Model):
             rows: what `per_label` has, of m labels.
             ids: (m,) int64 stable ids.
         """
-        return self._over(self.first_stage.over(labels, rows, ids))
+        return self.on(self.first_stage.over(labels, rows, ids))
 
-    def _over(self, first_stage: Model) -> Reranker:
+    def on(self, first_stage: Model) -> Reranker:
+        """The same cross-encoder and weights on top of another first stage."""
         return Reranker(first_stage, self.encoder, self.weights, self.depth, self.calibrations)
 
     def fused_by(self, fusion: Fusion, memory: Memory | None = None) -> Model:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+
 from longtail.data.io.formats import excerpt
-from longtail.data.texts import Texts
+from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 from longtail.model.base import Model
 
@@ -55,12 +57,18 @@ def must_be_as_many(model: Model, labels: int, where: str | Path) -> None:
 
 def _first_other(model: Model, labels: Texts) -> int | None:
     """The first row whose label is not that of a model; None where there is none."""
+    if all(map(_equal, (model.labels.uids, model.labels.fields["title"]), (labels.uids, labels.fields["title"]))):
+        return None
     columns = (column for texts in (model.labels, labels) for column in (texts.uids, texts.fields["title"]))
     for row, (uid, title, other_uid, other_title) in enumerate(zip(*columns, strict=True)):
         by_uid = not {uid, other_uid} & {"", str(row)}
         if (uid != other_uid) if by_uid else (title != other_title):
             return row
     return None
+
+
+def _equal(one: Strings, other: Strings) -> bool:
+    return np.array_equal(one.offsets, other.offsets) and np.array_equal(one.blob, other.blob)
 
 
 def _name(labels: Texts, row: int) -> str:

@@ -146,7 +146,7 @@ class EnrichedTask:
         """What would enrich a new document now; None where there is no linker yet."""
         if self.linking is None or self.linking.o.share_encoder:
             return None
-        return self.linking.believed(Linked(self.linking.linker(), self.linking.o.links, known.finished()))
+        return self.linking.believing(self.linking.linker(), known.finished())
 
 
 def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: float) -> EnrichedTask:

@@ -111,6 +111,7 @@ class Linking:
     o: LinkOptions
     run: Run
     _made: dict[str, Bundle] = field(default_factory=dict, init=False, repr=False)
+    _chances: list[Chances | None] = field(default_factory=list, init=False, repr=False)  # once they are learned
 
     def augmented(self, dataset: Dataset, links: CSR | None = None) -> tuple[Dataset, CSR]:
         """A data set with the rows that the options add, and the links of its rows.
@@ -133,17 +134,17 @@ class Linking:
             enrichment: the trained enrichment, or None.
         """
         linker = self.linker_on(text) if self.o.share_encoder else self.linker()
-        linked = Linked(linker, self.o.links, enrichment)
+        linked = self.believing(linker, enrichment)
         if self.run.plan is None:
             self.report(linked.find(self.held_out.documents))
-        return self.believed(linked)
+        return linked
 
-    def believed(self, linked: Linked) -> Linked:
-        """The same, believing links as far as those that it finds for the held-out documents are true."""
-        if self.run.plan is not None or not self.o.link_chances:
-            return linked
-        found = linked.find(self.held_out.documents)
-        return replace(linked, chances=Chances.learn(found, self.held_out.targets))
+    def believing(self, linker: Bundle, enrichment: Enrichment | None) -> Linked:
+        """A linker, whose links are believed as far as those that it finds for the held-out documents are true."""
+        if self.o.link_chances and self.run.plan is None and not self._chances:
+            found = Linked(linker, self.o.links, None).find(self.held_out.documents)
+            self._chances.append(Chances.learn(found, self.held_out.targets))
+        return Linked(linker, self.o.links, enrichment, *self._chances)
 
     def links_to_train_with(self) -> CSR:
         """The (N, M) links that training documents are enriched with. Linkers are trained here: the first stage.

@@ -283,10 +283,11 @@ class TransformerTokenizer:
 
 
 def positions(folder: Path) -> float:
-    """How many tokens the model of a folder has positions for; without end where it says nothing."""
+    """How many tokens the model of a folder has positions for; without end where it has no table of them."""
     config = read_if_there(folder / "config.json", dict)
     kind, said = str(config.get("model_type")), config.get("max_position_embeddings", config.get("n_positions"))
-    if not isinstance(said, int) or said < 1:
+    relative = any("rope" in key or "rotary" in key for key in config) or config.get("position_biased_input") is False
+    if not isinstance(said, int) or said < 1 or relative:
         return math.inf
     padding = config.get("pad_token_id") if kind != "mpnet" else None  # where it is 1, whatever the folder says
     shift = 1 + (padding if isinstance(padding, int) else 1)

@@ -20,7 +20,8 @@ from longtail.train.checkpoint import Apart, Checkpoint, Stateful, save_state, s
 from longtail.train.cost import Meter
 from longtail.train.log import Log
 
-SCHEMA = 2  # of run.json; the first has no number
+SCHEMA = 3  # of run.json; the first has no number
+_LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # what said before the third that none was given
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
@@ -53,6 +54,9 @@ def settings_of(run: Path) -> dict[str, Any]:
     if settings["schema"] > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
+    if settings["schema"] < SCHEMA:
+        of = settings["arguments"]
+        settings["arguments"] = of | {name: None for name, value in _LEFT_OUT.items() if of.get(name) == value}
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
 
 

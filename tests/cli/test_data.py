@@ -178,6 +178,15 @@ def test_a_separator_that_no_cell_holds_is_warned_of(
     assert warned in result.stderr
 
 
+def test_labels_that_a_file_names_were_cut_right(run: Run, tmp_path: Path) -> None:
+    """Each is one of the file, whatever is in it."""
+    (tmp_path / "t.csv").write_text('title,labels\na,"Paris, France"\nb,Rome\n')
+    (tmp_path / "labels.txt").write_text("Paris, France\nRome\n")
+    options = ["--separator", ";", "--labels", tmp_path / "labels.txt", "--out", tmp_path / "out"]
+    result = run("import", tmp_path / "t.csv", *options)
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

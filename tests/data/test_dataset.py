@@ -252,6 +252,8 @@ def test_a_matrix_of_any_kind_is_a_data_set(form: str | None, dtype: type) -> No
         made = Dataset.from_matrix(["a", "b"], targets, ["x", "y", "z"])
         lists = Dataset.from_texts(["a", "b"], [[0, 2], []], ["x", "y", "z"])
         assert made.fingerprint() == lists.fingerprint()
+    half = Dataset.from_matrix(["a", "b"], RELEVANT.astype(np.float16), ["x", "y", "z"])  # which scipy does not know
+    assert half.train.targets.toarray().tolist() == [[1, 0, 1], [0, 0, 0]]
 
 
 def test_values_of_a_matrix_are_not_graded() -> None:

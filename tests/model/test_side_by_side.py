@@ -7,10 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from longtail import load, recipes
+from longtail.model.bundle import Bundle
 from longtail.model.label_set import LabelSet, NewLabel
-from longtail.model.narrowing import narrowed, still_narrowed
+from longtail.model.narrowing import narrowed, narrowing_of, still_narrowed
+from longtail.model.reranker import Reranker
 from longtail.model.side_by_side import side_by_side
 from longtail.search.narrow import narrowings
 from longtail.testing.planted import planted
@@ -128,3 +131,23 @@ def test_a_model_looks_by_less_after_a_compaction_only_if_that_finds_its_labels(
     assert still_narrowed(whole, model.narrow, 0).narrow is model.narrow
     noise = np.random.default_rng(0).standard_normal(model.narrow.labels.shape).astype(np.float32)
     assert still_narrowed(whole, model.narrow._replace(labels=noise), 10).narrow is None
+
+
+def test_a_changed_model_that_is_pushed_looks_for_labels_as_the_one_that_was_built(data, tmp_path):
+    made = recipes.unidec(data, **SMALL, validation=0.1, refit=True, out=tmp_path / "run")
+    labels = LabelSet(tmp_path / "run", device="cpu", exact=True)
+    labels.add([NewLabel("new", data.test.documents.fields["title"][0])])
+    folded = labels.folded(labels.refresh())
+    labels.close()
+    np.testing.assert_array_equal(folded.narrow.labels, made.narrow.labels)
+    folded.save(tmp_path / "pushed")
+    assert Bundle.load(tmp_path / "pushed", device=torch.device("cpu")).narrow is not None
+
+
+def test_the_first_stage_of_a_reranker_is_looked_through_as_before(two, data):
+    first = narrowed(two[1], data.train.documents)
+    reranker = Reranker(first, SimpleNamespace(tokenizer=SimpleNamespace(room=4)), np.zeros(2), 5, {})
+    assert narrowing_of(reranker) is first.narrow
+    whole = reranker.over(first.labels, first.per_label(), first.ids)
+    assert narrowing_of(whole) is None
+    assert narrowing_of(still_narrowed(whole, first.narrow, 0)) is first.narrow

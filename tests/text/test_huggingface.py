@@ -76,6 +76,8 @@ def test_length_comes_from_the_folder(tiny_bert: Path, tmp_path: Path) -> None:
         ({"model_type": "xlm-roberta", "max_position_embeddings": 20, "pad_token_id": 1}, 18),
         ({"model_type": "mpnet", "max_position_embeddings": 20, "pad_token_id": 1}, 18),
         ({"model_type": "xlnet"}, 512),
+        ({"model_type": "deberta-v2", "max_position_embeddings": 20, "position_biased_input": False}, 512),
+        ({"model_type": "modernbert", "max_position_embeddings": 20, "global_rope_theta": 160000.0}, 512),
     ],
 )
 def test_a_text_has_no_more_tokens_than_the_model_has_positions(

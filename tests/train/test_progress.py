@@ -14,7 +14,7 @@ from longtail.train import checkpoint
 from longtail.train import progress as module
 from longtail.train.checkpoint import save_state
 from longtail.train.log import Log
-from longtail.train.progress import Progress, settings_of
+from longtail.train.progress import SCHEMA, Progress, settings_of
 
 SETTINGS = {
     "recipe": "dpr",
@@ -60,7 +60,7 @@ def test_settings_that_are_cut_are_refused(path, length):
 def test_the_folder_of_the_data_may_be_another_and_an_option_may_not(path):
     said = json.loads(path.read_text())
     path.write_text(json.dumps(said | {"data": "/moved"}))
-    assert settings_of(path.parent) == {"schema": 2, **SETTINGS, "data": "/moved"}
+    assert settings_of(path.parent) == {"schema": SCHEMA, **SETTINGS, "data": "/moved"}
     path.write_text(json.dumps(said | {"arguments": SETTINGS["arguments"] | {"epochs": 31}}))
     with pytest.raises(BadInput, match="expected another recipe, arguments, hashes"):
         settings_of(path.parent)
@@ -69,6 +69,18 @@ def test_the_folder_of_the_data_may_be_another_and_an_option_may_not(path):
 def test_settings_of_earlier_versions_have_no_checksum(path):
     path.write_text(json.dumps(SETTINGS))
     assert settings_of(path.parent) == {"schema": 1, **SETTINGS}
+
+
+def test_options_that_earlier_versions_had_at_their_defaults_are_left_out(path):
+    old = SETTINGS | {"arguments": SETTINGS["arguments"] | {"windows": 1, "window_pooling": "mean", "stride": 4}}
+    path.write_text(json.dumps(old | {"schema": 2}))
+    assert settings_of(path.parent)["arguments"] == SETTINGS["arguments"] | {
+        "windows": None,
+        "window_pooling": None,
+        "stride": 4,
+    }
+    path.write_text(json.dumps(old | {"schema": SCHEMA}))
+    assert settings_of(path.parent)["arguments"]["windows"] == 1
 
 
 @pytest.mark.parametrize("kind", ["", ".checkpoint"])
