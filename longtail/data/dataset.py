@@ -126,7 +126,8 @@ class Dataset:
         Args:
             source: a ``datasets.Dataset``, a ``DatasetDict`` with a split ``train``, or a name to load.
             text: the column of the documents' texts.
-            labels: the column of their labels: lists of strings, of numbers or of a ``ClassLabel``, or one a row.
+            labels: the column of their labels: lists of strings, of numbers or of a ``ClassLabel``, or one a row. Of a
+                ``ClassLabel``, -1 is no label.
             content: a column of longer texts.
             uid: a column of the documents' names.
             test: the name of the test split, or a ``datasets.Dataset``; none if it is not there, or None.

@@ -105,12 +105,13 @@ def _must_have(part: Any, column: str) -> None:
 def _declared(part: Any, column: str) -> list[str] | None:
     """The labels that a column declares, if it is one of class labels."""
     feature = part.features[column]
-    names: list[str] | None = getattr(getattr(feature, "feature", feature), "names", None)
+    of_one = feature[0] if isinstance(feature, list) else getattr(feature, "feature", feature)
+    names: list[str] | None = getattr(of_one, "names", None)
     return names
 
 
 def _labels(part: Any, column: str) -> Iterator[list[str]]:
-    """The labels of each document, be they a list, one, or none."""
+    """The labels of each document, be they a list, one, or none; of declared labels, -1 is none, too."""
     names = _declared(part, column)
     for i, row in enumerate(part[column]):
         labels = row if isinstance(row, list) else [] if row is None else [row]
@@ -118,7 +119,11 @@ def _labels(part: Any, column: str) -> Iterator[list[str]]:
             if isinstance(label, bool) or not isinstance(label, (str, int)) or label == "":
                 problem = f"expected labels as strings or numbers, found {str(label)[:40]!r} in row {i}"
                 raise BadInput(column, problem, remedy="name the column of the labels")
-        yield [names[label] if names and isinstance(label, int) else str(label) for label in labels]
+            if names and isinstance(label, int) and not -1 <= label < len(names):
+                problem = f"expected a number in [0, {len(names)}), or -1 for no label, found {label} in row {i}"
+                raise BadInput(column, problem, remedy="mend it, or declare the label")
+        there = (label for label in labels if not names or label != -1)
+        yield [names[label] if names and isinstance(label, int) else str(label) for label in there]
 
 
 def _split(part: Any, columns: Wanted, tagged: Sequence[Sequence[str]], names: Sequence[str]) -> Split:

@@ -13,6 +13,7 @@ from longtail.errors import BadInput, MissingExtra
 TEXTS = ["Tomato soup", "Grilled halloumi", "Omelette"]
 NAMES = ["soup", "vegetarian", "quick", "dessert"]
 ROWS = [[0, 1], [1], []]
+CLASSES = ClassLabel(names=NAMES)
 
 
 def read(*args, **options):
@@ -52,6 +53,39 @@ def test_one_label_a_row(feature):
     found = read(data, labels="label")
     assert labels_of(found) == [["soup"], ["quick"], ["quick"]]
     assert len(found.labels) == (2 if feature is None else 4)
+
+
+def test_of_declared_labels_minus_1_is_no_label_as_in_a_test_split_whose_labels_are_kept_back():
+    one, several = (Features({"text": Value("string"), "labels": of}) for of in (CLASSES, List(CLASSES)))
+    data = Dataset.from_dict({"text": TEXTS, "labels": [0, -1, 3]}, features=one)
+    hidden = Dataset.from_dict({"text": TEXTS, "labels": [-1, -1, -1]}, features=one)
+    found = read(data, test=hidden)
+    assert labels_of(found) == [["soup"], [], ["dessert"]]
+    assert labels_of(found, "test") == [[], [], []]
+    data = Dataset.from_dict({"text": TEXTS, "labels": [[0, -1], [-1], [3]]}, features=several)
+    assert labels_of(read(data)) == [["soup"], [], ["dessert"]]
+    as_they_are = Dataset.from_dict({"text": TEXTS, "labels": [0, -1, 3]})
+    assert list(read(as_they_are).labels.uids) == ["0", "-1", "3"]
+
+
+class HandMade:
+    """Stands in for a data set, with features as versions of the package have them."""
+
+    def __init__(self, columns, feature):
+        self.columns, self.features, self.info = columns, {"text": Value("string"), "labels": feature}, None
+
+    def __getitem__(self, name):
+        return self.columns[name]
+
+
+@pytest.mark.parametrize("number", [-2, 4])
+def test_a_number_that_no_declared_label_has_is_refused(number):
+    with pytest.raises(BadInput, match=rf"in \[0, 4\), or -1 for no label, found {number} in row 1"):
+        read(HandMade({"text": TEXTS, "labels": [0, number, 1]}, CLASSES))
+
+
+def test_a_list_of_class_labels_may_be_a_plain_list():
+    assert labels_of(read(HandMade({"text": TEXTS, "labels": ROWS}, [CLASSES]))) == NAMED
 
 
 def test_splits_columns_and_texts_of_labels():
