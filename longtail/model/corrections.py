@@ -57,27 +57,34 @@ class Corrections:
         return list(found.values())
 
     def wrong(self, fields: Sequence[str], find: Callable[[str], int | None]) -> dict[tuple[str, ...], list[int]]:
-        """The rows of the labels that were said to be wrong, by text.
+        """The rows of the labels that were said to be wrong, and not to be right later, by text.
 
         Args:
             fields: of a text that have to be equal: those that the model reads.
             find: the row of a label by its uid, or None.
         """
         rows: dict[tuple[str, ...], list[int]] = defaultdict(list)
-        for one in self.kept.values():
-            if not one.is_right and (row := find(one.uid)) is not None:
-                rows[tuple(canonical(one.document.get(name, "")) for name in fields)].append(row)
+        for (text, uid), one in self._newest(fields).items():
+            if not one.is_right and (row := find(uid)) is not None:
+                rows[text].append(row)
         return dict(rows)
+
+    def _newest(self, fields: Sequence[str]) -> dict[tuple[tuple[str, ...], str], Correction]:
+        """The newest correction of each text, as a model that reads these fields sees it, and uid."""
+        texts = (tuple(canonical(one.document.get(name, "")) for name in fields) for one in self.kept.values())
+        return {(text, one.uid): one for text, one in zip(texts, self.kept.values(), strict=True)}
 
     def remembered(self, model: Model, memory: Memory, find: Callable[[str], int | None]) -> list[Part]:
         """The texts that have labels, as documents that a memory asks, too; none where there are none.
+
+        Of a text and a label the newest correction counts.
 
         Args:
             model: has the labels.
             memory: of the model.
             find: the row of a label by its uid, or None.
         """
-        right = [one for one in self.kept.values() if one.is_right and len(one.vector)]
+        right = [one for one in self._newest(model.fields).values() if one.is_right and len(one.vector)]
         if not right:
             return []
         places = {uid: place for place, uid in enumerate(dict.fromkeys(one.uid for one in right))}

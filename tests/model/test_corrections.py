@@ -10,6 +10,7 @@ from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.model import LabelSet
 from longtail.model.catalogue import Correction
+from longtail.model.corrections import Corrections
 from longtail.model.explanation import explain
 from longtail.model.label_set import NewLabel
 from longtail.search.keys import keys_of
@@ -82,6 +83,35 @@ def test_a_text_is_the_same_however_its_letters_are_written(label_set):
     label_set.correct([Correction({"title": apart}, before[0][0].uid, False)])
     after = label_set.refresh().predict([composed, apart], 1, kind="encoder")
     assert after.uids.tolist() == [[before[0][1].uid]] * 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"title": "caf\u00e9"}, {"title": "cafe\u0301"}), ({"title": "t", "content": "not read"}, {"title": "t"})],
+    ids=["letters in two ways", "a field that is not read"],
+)
+def test_the_newest_counts_of_texts_that_the_model_sees_as_the_same(first, second):
+    for is_right in (True, False):
+        both = Correction(first, "u", not is_right, number=1), Correction(second, "u", is_right, number=2)
+        other = Correction(second, "v", False, number=3)
+        corrections = Corrections().updated([1, 2, 3], [*both, other])
+        found = corrections.wrong(("title",), {"u": 4, "v": 5}.get)
+        assert [*found.values()] == ([[5]] if is_right else [[4, 5]])
+
+
+def test_a_text_that_is_right_again_gets_its_label_and_one_that_is_wrong_later_is_forgotten(remembering):
+    before = scores(remembering)
+    uid = list(before)[-1]
+    with_content = {**TEXT, "content": "which the model does not read"}
+    assert "content" not in remembering.snapshot.fields
+    remembering.correct([Correction(with_content, uid, False)])
+    assert uid not in scores(remembering)
+    remembering.correct([Correction(TEXT, uid, True)])
+    assert scores(remembering)[uid] > before[uid] + 1
+    remembering.correct([Correction(with_content, uid, False)])
+    after = remembering.refresh()
+    assert uid not in scores(remembering)
+    assert len(after.scorer("memory").memory.parts) == 1
 
 
 def test_they_outlast_compaction_and_go_with_their_label_and_come_back_with_it(remembering, run_with_memory):
