@@ -65,7 +65,8 @@ def push(run: Path, repo: str, *, endpoint: str | None = None, private: bool = T
         with _errors_of(hub, repo):
             api = hub.HfApi(endpoint=endpoint, library_name="longtail")
             made = api.create_repo(repo, private=private, exist_ok=True)
-            gone = {name for name in _names(api, repo) if name.startswith("model/")} - content.keys()
+            earlier = {name for name in _names(api, repo) if name in _OF_RUN or name.startswith("model/")}
+            gone = earlier - content.keys()
             operations = [hub.CommitOperationAdd(name, value) for name, value in content.items()]
             operations += [hub.CommitOperationDelete(name) for name in sorted(gone)]
             api.create_commit(repo, operations, commit_message=f"Model of the recipe {summary.recipe}")

@@ -110,6 +110,14 @@ def test_files_of_an_earlier_model_go(pushed, run):
     assert "notes.md" in pushed.files[REPO]
 
 
+def test_a_model_that_is_not_measured_has_no_metrics_of_an_earlier_one(pushed, run, tmp_path):
+    (run / "evaluation.json").unlink()
+    push(run, REPO, endpoint=pushed.endpoint)
+    assert "evaluation.json" not in pushed.files[REPO]
+    pull(REPO, tmp_path / "pulled", endpoint=pushed.endpoint)
+    assert not (tmp_path / "pulled" / "evaluation.json").exists()
+
+
 @pytest.mark.parametrize("name", ["../evil.json", "model/../../evil.json", "/tmp/evil.json", "model\\..\\evil.json"])
 def test_names_that_lead_out_of_the_folder_are_refused(pushed, tmp_path, name):
     pushed.files[REPO][name] = b"{}"
