@@ -27,8 +27,9 @@ Report: TypeAlias = Callable[[BadInput], None]
 Parse: TypeAlias = Callable[[str], tuple[list[int], list[float] | None]]
 
 _LONGEST = 2**26  # bytes of a line: a packed file may unpack to a line that no memory holds
-_WEIGHTS = r"-?[0-9]+:[0-9a-zA-Z.+-]+"  # Python's own int and float read 1_0, and digits of every script
-_PAIRS = re.compile(rf"[ \t]*(?:{_WEIGHTS}(?:[ \t]+{_WEIGHTS})*)?[ \t]*")
+_NUMBER = r"[0-9a-zA-Z.+-]+"  # Python's own int and float read 1_0, and digits of every script
+_WEIGHT = rf"-?[0-9]+:{_NUMBER}"
+_PAIRS = re.compile(rf"[ \t]*(?:{_WEIGHT}(?:[ \t]+{_WEIGHT})*)?[ \t]*")
 _PAIR = re.compile(r"[ \t]*-?[0-9]+[ \t]+-?[0-9]+[ \t]*")
 _LABELS = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
 _SIZE = re.compile("[0-9]{1,18}")  # of a matrix: it fits 64 bits
@@ -234,9 +235,9 @@ def _pairs(line: str) -> tuple[list[int], list[float] | None]:
 
 
 def _labels(line: str) -> tuple[list[int], list[float] | None]:
-    """Labels of a line ``3,8 0:0.5 7:1``; a document without labels begins with a space or with its features."""
-    ids = line.split(" ", 1)[0]
-    if not ids or ":" in ids:
+    """Labels of a line ``3,8 0:0.5 7:1``; a document without labels begins with a blank or with its features."""
+    ids = re.split("[ \t]", line, maxsplit=1)[0]
+    if not ids or re.fullmatch(_WEIGHT, ids):
         return [], None
     _must_match(_LABELS, ids)
     return [int(label) for label in ids.split(",")], None

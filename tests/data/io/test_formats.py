@@ -58,12 +58,20 @@ def test_the_older_format_gives_its_labels(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.toarray(), [[1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 1, 0]])
 
 
+def test_in_the_older_format_a_tab_may_stand_before_the_features(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("4 9 3\n1,2\t0:0.5 3:1\n\t3:1\n0:1e-3\t2:1\n0\t\n")
+    read = read_points(tmp_path / "train.txt")
+    np.testing.assert_array_equal(read.toarray(), [[0, 1, 1], [0, 0, 0], [0, 0, 0], [1, 0, 0]])
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("2 3\n0 1:1\n", "line 1: expected a header 'points features labels', found '2 3'"),
         ("2 9 3\n0 1:1\n", "line 1: the header says 2 rows, and 1 follow"),
         ("1 9 3\n0,x 1:1\n", "line 2: expected a line like '3,8 0:0.5 7:1', found '0,x 1:1'"),
+        ("1 9 3\n1,2:1\n", "line 2: expected a line like '3,8 0:0.5 7:1', found '1,2:1'"),
+        ("1 9 3\n0:1_0\n", "line 2: expected a line like '3,8 0:0.5 7:1', found '0:1_0'"),
         ("1 9 3\n3 1:1\n", r"line 2: label id 3 is not in \[0, 3\)"),
     ],
 )
