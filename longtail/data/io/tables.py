@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +17,7 @@ Record: TypeAlias = tuple[int, Mapping[str, Any]]
 """A line (a row, counted from 1, of a Parquet file) and its values by column."""
 
 _PREFIX = "__label__"  # of a label in a line of fastText
+_WORD = re.compile(r"[^ \t\v\f\r\0]+")  # as fastText reads it: other spaces of Unicode are letters
 _LONGEST = 2**31 - 1  # characters of a cell; the csv module stops at 131,072 by itself
 
 
@@ -105,7 +107,7 @@ def _fasttext(path: Path, encoding: str) -> Iterator[Record]:
     """Lines of words, of which those that begin with ``__label__`` are labels, wherever they stand."""
     number, has_labels = 0, False
     for number, line in enumerate(lines(path, encoding), 1):
-        words = line.split()
+        words = _WORD.findall(line)
         labels = [word.removeprefix(_PREFIX) for word in words if word.startswith(_PREFIX)]
         has_labels = has_labels or bool(labels)
         yield number, {"title": " ".join(word for word in words if not word.startswith(_PREFIX)), "labels": labels}

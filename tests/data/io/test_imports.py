@@ -105,6 +105,14 @@ def test_lines_of_fasttext(tmp_path: Path) -> None:
     assert targets(codes) == [[1, 0, 1], [0, 0, 1], [0, 0, 0], [0, 1, 0]]
 
 
+def test_words_of_fasttext_end_at_the_spaces_that_fasttext_knows(tmp_path: Path) -> None:
+    """fastText's Dictionary::readWord; a no-break space, an ideographic one, U+2028 and U+001F are letters to it."""
+    lines = "__label__ice\u00a0cream __label__a\u3000b\tone\u2028two\x0bthree\x0c__label__c\x1fd\rfour\n"
+    dataset = import_tables(put(tmp_path / "t.txt", lines))
+    assert titles(dataset) == ["ice\u00a0cream", "a\u3000b", "c\x1fd"]
+    assert list(dataset.train.documents.fields["title"]) == ["one\u2028two three four"]
+
+
 def test_long_cells_packed_files_and_other_encodings(tmp_path: Path) -> None:
     text = "\u00e9" * 200_000
     path = put(tmp_path / "t.csv.gz", gzip.compress(f'title,labels\n{text},"[""a""]"\n'.encode("latin-1")))
