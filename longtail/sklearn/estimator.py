@@ -271,11 +271,15 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
 
         Args:
             X: n texts.
-            y: their labels, in any form; a label that the estimator does not know is never found.
+            y: their labels, in any form; a label that the estimator does not know is never found. The columns of a
+                matrix without names are in the order of ``classes_``.
             sample_weight: (n,) of the texts; 1 each if left out.
+
+        Raises:
+            BadValue: a matrix without names has another number of columns.
         """
         texts = texts_in(X)
-        truth = Targets.read(y, len(texts)).over(columns_of(self.classes_.tolist()))
+        truth = Targets.read(y, len(texts)).of(self.classes_.tolist())
         best = self._ranked(texts, 1).rows[:, 0]
         found = np.zeros(len(texts))
         found[row_of_entry(truth)[truth.indices == best[row_of_entry(truth)]]] = 1

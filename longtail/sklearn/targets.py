@@ -41,7 +41,7 @@ class Targets:
 
     Attributes:
         form: lists of labels, a single label a document, or an indicator that is dense or sparse.
-        classes: L labels, in the order of the columns.
+        classes: L labels, in the order of the columns; a range, where a matrix does not name them.
         matrix: (n, L) CSR of ones.
     """
 
@@ -113,6 +113,19 @@ class Targets:
         columns = np.array([classes.get(label, -1) for label in self.classes], np.int64)[self.matrix.indices]
         there = columns >= 0
         return csr(row_of_entry(self.matrix)[there], columns[there], (self.matrix.shape[0], len(classes)))
+
+    def of(self, labels: Sequence[Any]) -> CSR:
+        """(n, L) the same over the labels of an estimator, in whose order the columns of an unnamed matrix are.
+
+        Raises:
+            BadInput: such a matrix has more or fewer columns.
+        """
+        if not isinstance(self.classes, range):
+            return self.over(columns_of(labels))
+        if len(self.classes) != len(labels):
+            problem = f"expected a column for each of the {len(labels)} labels, found {len(self.classes)}"
+            raise BadValue("y", problem, remedy="give them in the order of classes_, or a table that names them")
+        return self.matrix
 
 
 def columns_of(classes: Sequence[Any]) -> dict[Any, int]:

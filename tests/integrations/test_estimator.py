@@ -104,6 +104,17 @@ def test_every_form_of_labels_gives_the_same_in_its_own_form(fitted, of_lists):
     )
 
 
+def test_a_matrix_without_names_is_scored_in_the_order_of_the_classes(fitted, of_lists):
+    expected = of_lists.score(X_TEST, lists(Y_TEST))
+    assert expected > 0.5
+    table = pd.DataFrame(Y_TEST.toarray(), columns=NAMES)
+    for y in (Y_TEST, Y_TEST.toarray(), table, table[NAMES[::-1]]):
+        assert of_lists.score(X_TEST, y) == expected
+    for classifier in (fitted, of_lists):
+        with pytest.raises(ValueError, match="y: expected a column for each of the 40 labels, found 39"):
+            classifier.score(X_TEST, Y_TEST.toarray()[:, :39])
+
+
 def test_one_label_a_text_is_what_a_classifier_has():
     first = [row[0] for row in lists(Y)]
     classifier = LongtailClassifier("unidec", **SMALL).fit(X, first)
