@@ -26,7 +26,9 @@ Keys = npt.NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class Alike:
-    """Labels whose text another label has, by one of three readings, each of which leaves out those before it.
+    """Labels whose text another label has, by one of three readings.
+
+    Of labels that are equal by one reading, the next ones compare the first with others.
 
     Attributes:
         labels: that have such another.
@@ -45,11 +47,13 @@ class LabelTexts:
         equal: with the same text; empty texts are none.
         folded: with the same text but for case, punctuation, spaces and compatible characters (Unicode NFKC).
         near: with at least 0.8 of their character trigrams, in that form, in common (Jaccard similarity).
+        labels: that are among any of these, each counted once.
     """
 
     equal: Alike
     folded: Alike
     near: Alike
+    labels: int
 
 
 def label_texts(titles: Strings, frequency: IntArray) -> LabelTexts:
@@ -82,10 +86,13 @@ def label_texts(titles: Strings, frequency: IntArray) -> LabelTexts:
         )
 
     near = list(zip(left[most].tolist(), right[most].tolist(), strict=True))
+    alike = equal | other
+    alike[left] = alike[right] = True
     return LabelTexts(
         Alike(int(equal.sum()), said(_pairs(exact, equal, frequency))),
         Alike(int(other.sum()), said(_pairs(form, other, frequency))),
         Alike(len(np.unique(np.concatenate([left, right]))), said(near)),
+        int(alike.sum()),
     )
 
 

@@ -46,7 +46,7 @@ def _cards(d: Description) -> str:
 
 def _findings(d: Description) -> str:
     """What is to be known before anything is trained: a line each, where there is something."""
-    alike = sum(of.labels for of in (d.label_texts.equal, d.label_texts.folded, d.label_texts.near))
+    alike = d.label_texts.labels
     links, answers = (
         sum(getattr(graph, name) or 0 for graph in d.graphs.values()) for name in ("train_edges", "answers")
     )
@@ -79,8 +79,8 @@ def _findings_of_test(d: Description) -> dict[str, str]:
             count = _counted(of.same_labels, "test document")
             said["training-and-test"] = f"{count} with the text and the labels of a training document."
     if open_pairs := test.identity - test.identity_filtered:
-        count = _counted(open_pairs, "test document")
-        said["documents-that-are-labels"] = f"{count} that are labels themselves, and no filter hides the pair."
+        count = _counted(open_pairs, "identity pair")
+        said["documents-that-are-labels"] = f"{count} of test documents, which are labels themselves, in no filter."
     return said
 
 

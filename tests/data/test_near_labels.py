@@ -77,6 +77,14 @@ def test_labels_by_hand() -> None:
     assert found.equal.examples == (("red apple", "red apple", "5", "2"),)
     assert found.folded.examples == (("Red Apple", "red apple", "9", "5"),)
     assert found.near.examples == (("the red apples", "the red apple", "3", "4"),)
+    assert found.labels == 5
+
+
+def test_a_label_that_is_alike_by_several_readings_is_counted_once_among_all() -> None:
+    text = "garden furniture and outdoor chairs for kids"
+    found = label_texts(Strings.of([text, text, text.title(), text[:-1], "pear"]), np.ones(5, np.int64))
+    assert [found.equal.labels, found.folded.labels, found.near.labels] == [2, 2, 2]
+    assert found.labels == 4
 
 
 def test_thousands_of_equal_and_of_like_labels_take_no_time() -> None:

@@ -59,6 +59,16 @@ def test_what_stands_out_comes_first(described: Description) -> None:
     assert "2 test documents with the text and the labels of a training document" in page
 
 
+def test_labels_and_pairs_are_counted_as_what_they_are() -> None:
+    """Two labels have one title that a third nearly has, and a test document is both of the two."""
+    title = "garden furniture and outdoor chairs for kids"
+    dataset = Dataset.from_texts(["a", "b"], [[0], [1]], [title, title, title[:-1]])
+    test = Dataset.from_texts([title], [[2]], ["x", "y", "z"]).train
+    page = page_of_data(describe(replace(dataset, test=test)))
+    assert "3 labels have a title that another has, too, or nearly." in page
+    assert "2 identity pairs of test documents, which are labels themselves, in no filter." in page
+
+
 def test_links_that_are_answers_are_counted() -> None:
     dataset = planted(0, documents=120, test_documents=30, labels=40).dataset
     graph = dataset.graphs["topic"]
