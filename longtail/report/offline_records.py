@@ -91,14 +91,14 @@ def _judged(path: Path, queries: Mapping[str, int], labels: Mapping[str, int], n
 
 
 def _logged(path: Path, queries: Mapping[str, int], labels: Mapping[str, int], n: int, notes: list[str]) -> Logged:
-    """Entries of a log; those of one query and event are one search, and without events each is one."""
+    """Entries of a log; those of one query and event are one search, and one without an event is a search by itself."""
     entries: list[tuple[int, int, float, float, float]] = []
     searches, rows = defaultdict[int, set[object]](set), 0
     for rows, cells in enumerate(read_cells(path, ("query", "keyword", "propensity")), 1):
         query, keyword = queries.get(cells.text("query"), -1), cells.text("keyword")
         entry = _entry(cells, shown=bool(keyword))
         if query >= 0:
-            searches[query].add(cells.text("event") if "event" in cells.record else rows)
+            searches[query].add(cells.text("event") or rows)
             entries.append((query, labels.get(keyword, -1), *entry))
     must_say_something(path, len(entries), rows, notes, "are of a test query")
     columns = np.array(entries).T
