@@ -13,6 +13,7 @@ from longtail.calls import read_call
 from longtail.data.dataset import Dataset
 from longtail.data.describe import words
 from longtail.data.io.folder import Folder
+from longtail.data.io.formats import read_number
 from longtail.data.io.manifest import FIELDS
 from longtail.data.sparse import row_of_entry
 from longtail.data.split import Split
@@ -153,7 +154,7 @@ def numbers_in(column: Strings) -> Float64Array | None:
     for i, text in enumerate(column):
         if text.strip():
             try:
-                numbers[i] = float(text)
+                numbers[i] = read_number(text.strip())
             except ValueError:
                 return None
             if not np.isfinite(numbers[i]):

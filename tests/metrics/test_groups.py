@@ -110,7 +110,8 @@ def test_columns_of_texts_have_a_group_a_value_and_the_smallest_are_one() -> Non
 
 def test_a_column_is_one_of_numbers_where_all_of_its_values_are() -> None:
     np.testing.assert_array_equal(numbers_in(Strings.of(["1", "", "2.5e3"])), [1, np.nan, 2500])
-    for texts in (["1", "x"], ["1", "nan"], ["inf"], ["", ""]):
+    np.testing.assert_array_equal(numbers_in(Strings.of([" -1 ", "+.5E-1"])), [-1, 0.05])
+    for texts in (["1", "x"], ["1", "nan"], ["inf"], ["", ""], ["1_0"], ["1", "\uff12"], ["\u0663"]):
         assert numbers_in(Strings.of(texts)) is None, texts
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from longtail.data.dataset import Dataset
+from longtail.errors import BadInput
 from longtail.report.offline_records import read_records
 
 LABELS = ["x", "y", "z"]
@@ -36,3 +37,10 @@ def test_a_row_of_a_log_without_an_event_is_a_search_by_itself(
     log = read_records(DATA, None, None, put(tmp_path / "log.csv", header, *rows), None).log
     assert log is not None
     assert log.searches.tolist() == searches
+
+
+@pytest.mark.parametrize("clicks", ["1_0", "\uff12", "nan", "-1"])
+def test_what_only_python_takes_for_a_number_is_none(tmp_path: Path, clicks: str) -> None:
+    log = put(tmp_path / "log.csv", ["query", "keyword", "propensity", "clicks"], ["q", "x", 0.5, clicks])
+    with pytest.raises(BadInput, match=f"of at least 0 in column .clicks., found '{clicks}'"):
+        read_records(DATA, None, None, log, None)

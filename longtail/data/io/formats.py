@@ -27,8 +27,8 @@ Report: TypeAlias = Callable[[BadInput], None]
 Parse: TypeAlias = Callable[[str], tuple[list[int], list[float] | None]]
 
 _LONGEST = 2**26  # bytes of a line: a packed file may unpack to a line that no memory holds
-_NUMBER = r"[0-9a-zA-Z.+-]+"  # Python's own int and float read 1_0, and digits of every script
-_WEIGHT = rf"-?[0-9]+:{_NUMBER}"
+_NUMBER = re.compile("[0-9a-zA-Z.+-]+")  # Python's own int and float read 1_0, and digits of every script
+_WEIGHT = rf"-?[0-9]+:{_NUMBER.pattern}"
 _PAIRS = re.compile(rf"[ \t]*(?:{_WEIGHT}(?:[ \t]+{_WEIGHT})*)?[ \t]*")
 _PAIR = re.compile(r"[ \t]*-?[0-9]+[ \t]+-?[0-9]+[ \t]*")
 _LABELS = re.compile(r"-?[0-9]+(?:,-?[0-9]+)*")
@@ -116,6 +116,16 @@ def json_object(line: str, path: Path, number: int, report: Report) -> dict[str,
         report(BadInput(path, problem, line=number, remedy='write {"title": ...} objects, one a line'))
         return None
     return record
+
+
+def read_number(text: str) -> float:
+    """A number as files have it, in ASCII digits and without ``_``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    _must_match(_NUMBER, text)
+    return float(text)
 
 
 def excerpt(value: object) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from longtail.data.io.formats import excerpt
+from longtail.data.io.formats import excerpt, read_number
 from longtail.data.io.records import plain
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.texts import Texts
@@ -41,7 +41,7 @@ class Cells:
         """A cell as a finite number of at least 0, above ``above``, at most ``most``; the default for an empty one."""
         text = self.text(column)
         try:
-            value = float(text) if text else default
+            value = read_number(text) if text else default
         except ValueError:
             value = math.nan
         if not (0 <= value < math.inf and above < value <= most):
