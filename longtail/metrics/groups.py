@@ -214,11 +214,15 @@ def _span(values: Float64Array) -> str:
 
 
 def groups_of_texts(column: Strings) -> Groups:
-    """A group a value, those of most documents first; beyond 12 values, the smallest are one. None comes last."""
+    """A group a value, those of most documents first; beyond 12 values, the smallest are one. None comes last.
+
+    A value that is called as one of these two groups stands in quotes.
+    """
     counts = Counter(column)
     order = sorted((value for value in counts if value), key=lambda value: (-counts[value], value))
     shown = order if len(order) <= _MOST else order[: _MOST - 1]
-    names = [*shown, *([_OTHERS] if shown != order else []), *([_NONE] if "" in counts else [])]
+    named = (f'"{value}"' if value.strip('"') in (_NONE, _OTHERS) else value for value in shown)
+    names = [*named, *([_OTHERS] if shown != order else []), *([_NONE] if "" in counts else [])]
     place = {value: i for i, value in enumerate(shown)} | {"": len(names) - 1}
     others = len(shown)
     return Groups(tuple(names), np.array([place.get(value, others) for value in column], np.int64))

@@ -108,6 +108,16 @@ def test_columns_of_texts_have_a_group_a_value_and_the_smallest_are_one() -> Non
     assert np.bincount(many.of_document).tolist() == [*range(20, 9, -1), sum(range(1, 10))]
 
 
+def test_a_value_that_is_called_as_a_group_of_ours_is_a_group_by_itself() -> None:
+    groups = groups_of_texts(Strings.of(["(none)", "", "a", '"(none)"', "(none)"]))
+    assert groups.names == ('"(none)"', '""(none)""', "a", "(none)")
+    assert groups.of_document.tolist() == [0, 3, 2, 1, 0]
+    many = groups_of_texts(Strings.of(["(others)", "(others)", *map(str, range(20))]))
+    assert many.names[0] == '"(others)"'
+    assert many.names[-1] == "(others)"
+    assert len({*many.names}) == len(many.names) == 12
+
+
 def test_a_column_is_one_of_numbers_where_all_of_its_values_are() -> None:
     np.testing.assert_array_equal(numbers_in(Strings.of(["1", "", "2.5e3"])), [1, np.nan, 2500])
     np.testing.assert_array_equal(numbers_in(Strings.of([" -1 ", "+.5E-1"])), [-1, 0.05])
