@@ -19,7 +19,7 @@ from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
 from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
-from longtail.data.shape import fields_read
+from longtail.data.shape import fields_read, must_have_fields
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.files import read_json, replacing, write_json
@@ -127,12 +127,13 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
 
     Raises:
         OverBudget: it was stopped.
-        LongtailError: it failed.
+        LongtailError: it failed, or is to read fields that the training documents do not have.
     """
     test = must_have_test(dataset)
     kind, given = PEERS[job.method.recipe], job.arguments | ({"seed": job.seed} if job.method.random else {})
     usual = {"fields": fields_read(dataset)} if "fields" in inspect.signature(kind).parameters else {}
     peer = kind(**usual | given)
+    must_have_fields(dataset, peer.fields)
     for part in ("given", "model"):
         shutil.rmtree(job.folder / part, ignore_errors=True)
     before, after = prepare(job.folder / "given", peer, dataset)

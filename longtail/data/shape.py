@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from longtail.data.dataset import Dataset
 from longtail.data.describe import words
+from longtail.errors import BadInput
 
 _TITLE, _CONTENT = "title", "content"
 _TELLS, _SHORT = 8, 64  # words of a content on average: fewer cost rare labels on one set of two, more take long
@@ -46,3 +48,16 @@ def fields_read(dataset: Dataset) -> tuple[str, ...]:
     some = counts[counts > 0]
     short = 2 * len(some) > len(counts) and _TELLS <= some.mean() <= _SHORT
     return (_TITLE, _CONTENT) if short else (_TITLE,)
+
+
+def must_have_fields(dataset: Dataset, fields: Sequence[str]) -> None:
+    """Refuse fields to read that the training documents do not have; the content may be missing, as papers read it.
+
+    Raises:
+        BadInput: one is missing.
+    """
+    there = dataset.train.documents.fields
+    if lacking := [name for name in fields if name not in there and name != _CONTENT]:
+        problem = f"expected fields that were read of the training documents ({', '.join(there)})"
+        remedy = "leave it out; no model reads further columns of a data set folder (docs/reference/data.md)"
+        raise BadInput("fields", f"{problem}, found {', '.join(lacking)}", remedy=remedy)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.dataset import Dataset
-from longtail.data.shape import Shape
+from longtail.data.shape import Shape, must_have_fields
 from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.fielded import FieldedEncoder, with_fields
@@ -36,6 +36,11 @@ class ReadingOptions(RunOptions):
         settings = super().for_shape(shape, given)
         in_bag = given.get("encoder", getattr(cls, "encoder", _BAG)) == _BAG and not given.get("start")
         return settings | ({"fields": shape.fields} if in_bag and shape.fields != cls.fields else {})
+
+    def check(self, dataset: Dataset) -> None:
+        """Refuse fields that the documents do not have."""
+        super().check(dataset)
+        must_have_fields(dataset, self.fields)
 
     def advice(self, dataset: Dataset) -> list[str]:
         """That contents are not read, where most documents have one."""

@@ -20,6 +20,7 @@ from longtail.compare.peers.base import Given
 from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput, LongtailError
 from longtail.testing.planted import planted
 from longtail.topk import rank
@@ -155,6 +156,19 @@ def test_peers_read_the_fields_that_recipes_read(tmp_path):
     for name, fields in (("neighbours", ["title", "content"]), ("titles", ["title"])):
         settings = json.loads((tmp_path / "out" / "runs" / name / "seed-0" / "run.json").read_text())
         assert settings["arguments"]["fields"] == fields
+
+
+def test_a_peer_of_fields_that_the_documents_lack_is_reported(tmp_path):
+    """Also of a column that the folder has: no method of a comparison reads it."""
+    data = tiny()
+    documents = data.train.documents
+    columns = Texts(documents.uids, {**documents.fields, "market": Strings.of(["a", "b", "c", "d"])})
+    replace(data, train=replace(data.train, documents=columns)).write(tmp_path / "data")
+    methods = [Method.parse("neighbours"), Method.parse("market=neighbours:fields=title,market")]
+    results = compare(tmp_path / "data", methods, tmp_path / "out")
+    assert list(results["rows"]) == ["neighbours"]
+    refusal = "expected fields that were read of the training documents (title), found market"
+    assert refusal in results["failed"]["market"]["0"]
 
 
 def test_every_peer_says_what_it_reads():

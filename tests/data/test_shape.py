@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from longtail import Dataset
-from longtail.data.shape import Shape, fields_read
+from longtail.data.shape import Shape, fields_read, must_have_fields
 from longtail.data.texts import Texts
+from longtail.errors import BadInput
 
 TITLE, BOTH = ("title",), ("title", "content")
 
@@ -68,3 +69,14 @@ def test_words_of_many_documents_are_counted_in_some(monkeypatch: pytest.MonkeyP
     assert fields_read(of_contents(counts)) == TITLE
     monkeypatch.setattr("longtail.data.shape._COUNTED", 3)  # the first, the last, and the one between
     assert fields_read(of_contents(counts)) == BOTH
+
+
+def test_fields_that_documents_do_not_have_are_refused_but_for_the_content() -> None:
+    titles = Dataset.from_texts(["a title"], [[0]], ["a label"])
+    must_have_fields(titles, BOTH)
+    must_have_fields(of_contents([20]), BOTH)
+    message = (
+        r"fields: expected fields that were read of the training documents \(title\), found market, contnet; leave"
+    )
+    with pytest.raises(BadInput, match=message):
+        must_have_fields(titles, ("title", "market", "contnet"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import json
+from dataclasses import replace
 from typing import get_type_hints
 
 import pytest
 
 from longtail import LongtailError, load, recipes
+from longtail.data.texts import Strings, Texts
 from longtail.testing.planted import planted
 from longtail.train.log import Log
 from longtail.train.run import Run
@@ -79,6 +81,23 @@ def test_what_would_be_taken_for_something_else_is_refused(recipe, options, mess
     with pytest.raises(LongtailError, match=message):
         recipes.RECIPES[recipe](dataset, out=tmp_path / "run", **QUICK | options)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("recipe", recipes.RECIPES)
+def test_a_field_that_the_documents_lack_is_refused(recipe, dataset, tmp_path):
+    """It would be left out of training, and be read of test documents that have it."""
+    known = {key: value for key, value in QUICK.items() if key in inspect.signature(recipes.RECIPES[recipe]).parameters}
+    with pytest.raises(LongtailError, match=r"^fields: expected fields .* \(title\), found market; leave it out"):
+        recipes.RECIPES[recipe](dataset, out=tmp_path / "run", fields=("title", "market"), **known)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_further_column_that_was_read_is_a_field(dataset, tmp_path):
+    """Of a data set in memory: training and test documents have it."""
+    documents = dataset.train.documents
+    columns = Texts(documents.uids, {**documents.fields, "market": Strings.of(["north", "south"] * 30)})
+    data = replace(dataset, train=replace(dataset.train, documents=columns))
+    assert recipes.dismec(data, fields=("title", "market")).fields == ("title", "market")
 
 
 def test_without_classifiers_no_document_is_held_out(dataset, tmp_path):
