@@ -66,7 +66,7 @@ def compare(
     hashes = dataset.fingerprint()
     jobs = [_job(method, seed, data, out) for seed in range(seeds) for method in methods if method.random or not seed]
     for job in jobs:
-        must_agree(job, hashes)
+        must_agree(job, dataset, hashes)
     must_be_there([job.method.recipe for job in jobs if job.method.peer and not job.done()], peer_python)
     start = about(dataset, hashes, judge) | {"budget": budget}
     unfinished: dict[str, dict[str, dict[str, str]]] = {"failed": {}, "stopped": {}}

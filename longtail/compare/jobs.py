@@ -17,6 +17,7 @@ from longtail.cards import is_card, read_card, write_card
 from longtail.compare.methods import Method
 from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
+from longtail.compare.peers.base import Peer
 from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.data.shape import fields_read, must_have_fields
@@ -26,14 +27,17 @@ from longtail.files import read_json, replacing, write_json
 from longtail.locks import LOCK
 from longtail.model import load
 from longtail.model.evaluation import DEPTH, latency, must_have_test, rank_test
+from longtail.options import as_json, parsed, stored
 from longtail.recipes import RECIPES
 from longtail.report.commands import command_of, defaults_of, given_arguments, train_command, typed
 from longtail.report.outcome import Outcome, model_bytes
+from longtail.stages.recipe import defaults_on, options_class
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
 from longtail.train.progress import settings_of
 
+_WHERE = {"device"}  # arguments that say where a run is made, which may go on elsewhere
 _CARD, _RANKED = "prediction.json", "predictions.npz"  # of a run that is done: what it says of its ranking, and that
 
 
@@ -61,6 +65,11 @@ class Job:
             name: value.replace("{seed}", seed) if isinstance(value, str) else value
             for name, value in self.method.arguments.items()
         }
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the recipe or peer is called with: its arguments, and the seed where it has random numbers."""
+        return ({"seed": self.seed} if self.method.random else {}) | self.arguments
 
     @property
     def command(self) -> list[str]:
@@ -129,10 +138,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         OverBudget: it was stopped.
         LongtailError: it failed, or is to read fields that the training documents do not have.
     """
-    test = must_have_test(dataset)
-    kind, given = PEERS[job.method.recipe], job.arguments | ({"seed": job.seed} if job.method.random else {})
-    usual = {"fields": fields_read(dataset)} if "fields" in inspect.signature(kind).parameters else {}
-    peer = kind(**usual | given)
+    test, peer = must_have_test(dataset), _peer(job, dataset)
     must_have_fields(dataset, peer.fields)
     for part in ("given", "model"):
         shutil.rmtree(job.folder / part, ignore_errors=True)
@@ -157,11 +163,19 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
     shutil.rmtree(job.folder / "given")
 
 
-def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
+def _peer(job: Job, dataset: Dataset) -> Peer:
+    """The peer of a job with its arguments, and with the fields that recipes read where it is given none."""
+    kind = PEERS[job.method.recipe]
+    usual = {"fields": fields_read(dataset)} if "fields" in inspect.signature(kind).parameters else {}
+    return kind(**usual | job.given)
+
+
+def must_agree(job: Job, dataset: Dataset, hashes: Mapping[str, str]) -> None:
     """Refuse a folder that holds a run of other settings or of other data, and a run that is to be finished and is not.
 
     Args:
         job: whose folder is looked at.
+        dataset: of the job; some defaults go by it.
         hashes: of the data set.
 
     Raises:
@@ -173,17 +187,28 @@ def must_agree(job: Job, hashes: Mapping[str, str]) -> None:
     path = job.folder / "run.json"
     if not path.exists():
         return
-    settings = settings_of(job.folder)
-    seed = {"seed": job.seed} if job.method.random else {}
-    wanted = {"recipe": job.method.recipe, **seed, **job.arguments}
-    defaults = defaults_of(RECIPES.get(job.method.recipe) or PEERS[job.method.recipe])
-    found = {**defaults, "recipe": settings["recipe"], **settings["arguments"]}  # older runs may lack an argument
-    for name, value in wanted.items():
-        if found[name] != value:
-            problem = f"the run was made with {name} {found[name]}, asked for now is {value}"
-            raise BadInput(path, problem, remedy="give the row another label, or compare into another folder")
+    settings, asked = settings_of(job.folder), {"recipe": job.method.recipe, **job.given}
     if settings["hashes"] != hashes:
         raise BadInput(path, f"the run was made with other data than {job.data}", remedy="compare into another folder")
+    defaults = defaults_of(RECIPES.get(job.method.recipe) or PEERS[job.method.recipe])
+    made = {"recipe": settings["recipe"], **settings["arguments"]}
+    for name, value in (asked | _usual(job, dataset)).items():
+        if name not in asked and (name not in made or name in _WHERE):  # older runs may lack an argument
+            continue
+        found = made[name] if name in made else defaults[name]
+        if found != value:
+            now = "asked for now is" if name in asked else "the default now is"
+            problem = f"the run was made with {name} {found}, {now} {value}"
+            raise BadInput(path, problem, remedy="give the row another label, or compare into another folder")
+
+
+def _usual(job: Job, dataset: Dataset) -> dict[str, Any]:
+    """What a method is run with on a data set, as ``run.json`` holds it."""
+    if job.method.peer:
+        return {name: as_json(value) for name, value in vars(_peer(job, dataset)).items()}
+    recipe = RECIPES[job.method.recipe]
+    usual = defaults_on(dataset, recipe, job.given)
+    return stored(parsed(options_class(recipe), job.method.recipe, usual | job.given))
 
 
 def _must_be_finished(job: Job, hashes: Mapping[str, str]) -> None:

@@ -110,7 +110,6 @@ def recipe(
         options: the class of its options.
         paper: what its paper sets.
     """
-    kind: Any = options
     assert isinstance(options, type)
 
     def made(page: _Page[Given, Made]) -> Callable[Concatenate[Dataset, P], Made]:
@@ -120,9 +119,7 @@ def recipe(
             must_be_dataset(dataset)
             out = given.pop("out", None)
             run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
-            preset = _preset(page.__name__, paper, dataset, given) if given.get("preset") == "paper" else {}
-            usual: Mapping[str, Any] = kind.for_shape(Shape.of(dataset), given)
-            chosen = {name: value for name, value in (preset or usual).items() if name not in given}
+            chosen, preset = defaults_on(dataset, train, given), given.get("preset") == "paper"
             o: Given = parsed(options, page.__name__, {**chosen, **given})
             size = f"{len(dataset.train):,} training documents"
             why = size if paper is None or not preset else f"the paper's settings for {paper.whose(dataset.name)}"
@@ -135,24 +132,33 @@ def recipe(
         train.__signature__ = signature(options, makes)  # type: ignore[attr-defined]
         train.__annotations__ = {"dataset": Dataset, **get_type_hints(options), "return": makes}
         train.__doc__ = f"{inspect.getdoc(page)}\n\n{arguments(options)}"
-        train.options = options  # type: ignore[attr-defined]
+        train.options, train.paper = options, paper  # type: ignore[attr-defined]
         MADE[page.__name__] = train
         return train
 
     return made
 
 
-def _preset(name: str, paper: Preset | None, dataset: Dataset, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a recipe's paper sets for a data set, beside what is given."""
-    if paper is None:
-        raise BadInput("preset", f"{name} has none of a paper", remedy="leave it out")
-    return paper.of(dataset, given)
-
-
 def options_class(of: Recipe) -> type[RunOptions]:
     """The class of a recipe's options."""
     kind: type[RunOptions] = of.options  # type: ignore[attr-defined]
     return kind
+
+
+def defaults_on(dataset: Dataset, of: Recipe, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The defaults of a recipe that differ on a data set, beside what is given: its paper's, or those for its shape.
+
+    Raises:
+        BadInput: the preset of a paper is asked for, and the recipe has none.
+    """
+    if given.get("preset") != "paper":
+        settings = options_class(of).for_shape(Shape.of(dataset), given)
+    else:
+        paper: Preset | None = of.paper  # type: ignore[attr-defined]
+        if paper is None:
+            raise BadInput("preset", f"{of.__name__} has none of a paper", remedy="leave it out")
+        settings = paper.of(dataset, given)
+    return {name: value for name, value in settings.items() if name not in given}
 
 
 def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, said: Sequence[str]) -> Made:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,8 @@ from longtail.report.outcome import Outcome
 from longtail.testing.planted import planted
 from longtail.topk import TopK
 from longtail.train.cost import Cost
+from longtail.train.plan import Planned
+from longtail.train.progress import Progress
 
 QUICK = "batch=64,width=16,device=cpu"
 TWO = [
@@ -309,7 +312,44 @@ def test_an_argument_that_a_recipe_has_by_now_was_its_default(compared, folder, 
         compare(folder, TWO, out, seeds=2)
 
 
+@pytest.mark.parametrize(
+    ("now", "message"),
+    [
+        ("mine=dpr:batch=64,width=16,device=cpu", "made with epochs 2, the default now is 6; give the row another"),
+        ("mine=dpr:epochs=2,width=16,device=cpu", "made with batch 64, the default now is 37; give the row another"),
+        ("mine=dpr:epochs=2,batch=64,device=cpu", r"made with width 16, the default now is \d+; give the row another"),
+        ("mine=dpr:epochs=2,batch=64,width=16,device=cpu,fields=title", None),  # the default
+        ("mine=dpr:epochs=2,batch=64,width=16", None),  # wherever it was made
+        ("mine=dpr:epochs=2,batch=64,width=16,preset=paper", "made with preset None, asked for now is paper"),
+    ],
+)
+def test_a_run_made_with_an_argument_that_is_not_asked_for_now_is_refused(now, message, compared, folder, tmp_path):
+    """Finished or not, it would be told of as a run of the defaults; those that go by the data among them."""
+    made = compared[0] / "runs" / "text" / "seed-0" / "run.json"
+    job = _job(Method.parse(now), 0, folder, tmp_path)
+    job.folder.mkdir(parents=True)
+    shutil.copy(made, job.folder)
+    dataset = Dataset.read(folder)
+    with nullcontext() if message is None else pytest.raises(BadInput, match=message):
+        must_agree(job, dataset, dataset.fingerprint())
+
+
+@pytest.mark.parametrize("text", ["dpr", "unidec", "unidec:epochs=auto", "dismec", "dismec:preset=paper"])
+def test_a_run_of_defaults_that_go_by_the_data_is_gone_on_with(text, folder, tmp_path, monkeypatch):
+    job, dataset, claim = _job(Method.parse(text), 0, folder, tmp_path), Dataset.read(folder), Progress.claim
+
+    def claimed(progress):
+        claim(progress)
+        raise Planned
+
+    monkeypatch.setattr(Progress, "claim", claimed)  # the run is begun, and no further
+    with pytest.raises(Planned):
+        RECIPES[job.method.recipe](dataset, out=job.folder, **job.given)
+    must_agree(job, dataset, dataset.fingerprint())
+
+
 def test_a_row_may_name_a_run_of_its_own_seed(tmp_path):
+    dataset = planted(0, documents=40, test_documents=20, labels=16).dataset
     method = Method.parse("taught=astec:augment=lever:run=out/runs/ngame/seed-{seed},width=8")
     jobs = [_job(method, seed, tmp_path, tmp_path) for seed in range(2)]
     for seed, job in enumerate(jobs):
@@ -317,10 +357,10 @@ def test_a_row_may_name_a_run_of_its_own_seed(tmp_path):
         assert job.arguments == asked
         assert asked["augment"] in job.command
         write_json(job.folder / "run.json", {"recipe": "astec", "arguments": asked | {"seed": seed}, "hashes": {}})
-        must_agree(job, {})  # asked for again
+        must_agree(job, dataset, {})  # asked for again
     shutil.copytree(jobs[0].folder, jobs[1].folder, dirs_exist_ok=True)
     with pytest.raises(BadInput, match="made with seed 0, asked for now is 1"):
-        must_agree(jobs[1], {})
+        must_agree(jobs[1], dataset, {})
 
 
 @pytest.fixture(scope="module")

@@ -134,13 +134,15 @@ def test_peers_are_compared_as_recipes_are(tmp_path, dataset):
     assert (tmp_path / "out" / "runs" / "bm25" / "seed-0" / "run.json").stat().st_mtime_ns == before
     with pytest.raises(BadInput, match=r"made with neighbours 5, asked for now is 6"):
         compare(tmp_path / "data", [Method.parse("near=neighbours:neighbours=6")], tmp_path / "out")
+    with pytest.raises(BadInput, match=r"made with neighbours 5, the default now is 20; give the row another label"):
+        compare(tmp_path / "data", [Method.parse("near=neighbours")], tmp_path / "out")
 
 
 def test_a_peer_that_fails_can_be_asked_for_with_other_arguments(tmp_path, dataset):
     job = Job(Method.parse("near=neighbours:neighbours=5"), 0, tmp_path, tmp_path / "run")
     with pytest.raises(LongtailError, match="exit status 1"):
         run_peer(job, dataset, "/bin/false", process=Process(inherited=(), quiet=True))
-    must_agree(replace(job, method=Method.parse("near=neighbours:neighbours=6")), dataset.fingerprint())
+    must_agree(replace(job, method=Method.parse("near=neighbours:neighbours=6")), dataset, dataset.fingerprint())
 
 
 def test_peers_read_the_fields_that_recipes_read(tmp_path):
@@ -156,6 +158,9 @@ def test_peers_read_the_fields_that_recipes_read(tmp_path):
     for name, fields in (("neighbours", ["title", "content"]), ("titles", ["title"])):
         settings = json.loads((tmp_path / "out" / "runs" / name / "seed-0" / "run.json").read_text())
         assert settings["arguments"]["fields"] == fields
+    methods = [Method.parse("neighbours"), Method.parse("titles=neighbours")]
+    with pytest.raises(BadInput, match=r"made with fields \['title'\], the default now is \['title', 'content'\]"):
+        compare(tmp_path / "data", methods, tmp_path / "out")
 
 
 def test_a_peer_of_fields_that_the_documents_lack_is_reported(tmp_path):
