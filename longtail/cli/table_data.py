@@ -112,7 +112,7 @@ def say_what_next(run: Path, model: Model) -> None:
     """What to do with the model of a run, as commands."""
     lines = {
         "predict {}": "ranks labels for each line that you type",
-        "predict {} --input FILE --output FILE.jsonl": "for each line of a file; of a .csv, to a .csv, --label-texts",
+        "predict {} --input FILE --output FILE.jsonl": "for each line of a file; --label-texts, of a .csv to a .csv",
         "serve {}": "answers over HTTP, with a page to try it",
     }
     with suppress(BadInput):  # of a model that has no probabilities, or none so sure

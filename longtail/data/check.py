@@ -17,7 +17,7 @@ from longtail.data.io.folder import SIDES, Folder, Side
 from longtail.data.io.formats import excerpt
 from longtail.data.io.manifest import NAME, part
 from longtail.data.split import Split
-from longtail.data.texts import Texts, folded
+from longtail.data.texts import Texts, caseless
 from longtail.errors import BadInput
 
 PROBLEMS_A_FILE = 10
@@ -139,9 +139,9 @@ def _blank(path: Path, what: str, texts: Texts) -> Iterator[BadInput]:
 
 
 def but_for_case(path: Path, labels: Texts) -> Iterator[BadInput]:
-    """Labels that are `folded` to the title of another, in one line with an example, if there are any."""
+    """Labels whose titles are `caseless` the same as that of another, in one line with an example, if there are any."""
     first: dict[str, str] = {}
-    pairs = [(first.setdefault(folded(title), title), title) for title in dict.fromkeys(labels.fields["title"])]
+    pairs = [(first.setdefault(caseless(title), title), title) for title in dict.fromkeys(labels.fields["title"])]
     if other := [pair for pair in pairs if pair[0] != pair[1]]:
         said = " and ".join(map(excerpt, other[0]))
         how = (

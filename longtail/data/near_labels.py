@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from longtail.data.repeats import SHOWN, cut, marked
 from longtail.data.sparse import CSR, csr
-from longtail.data.texts import Strings
+from longtail.data.texts import Strings, caseless
 from longtail.topk import Float64Array, IntArray
 
 NEAR = 0.8  # Jaccard similarity of character trigrams
@@ -98,7 +98,7 @@ def label_texts(titles: Strings, frequency: IntArray) -> LabelTexts:
 
 def folded(text: str) -> str:
     """A text in Unicode NFKC, without case and punctuation, with one space between words."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
+    plain = caseless(text)
     return " ".join(plain.translate(_punctuation()).split()) or plain.strip()
 
 

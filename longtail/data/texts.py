@@ -40,7 +40,7 @@ def canonical(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text)
 
 
-def folded(text: str) -> str:
+def caseless(text: str) -> str:
     """A text without case and without what Unicode NFKC takes for another form of a character, as a wide letter."""
     return normalize("NFKC", text).casefold()
 

@@ -31,7 +31,7 @@ from longtail.units import printable
 
 _UNLIMITED = 10_000  # columns: wider than any table
 _IN_USE = (
-    "In use are 0.55,1.5 (most sets), 0.6,2.6 (Amazon) and 0.5,0.4 (Wikipedia): evaluate with the "
+    "In use are 0.55,1.5 (most sets), 0.6,2.6 (Amazon) and 0.5,0.4 (Wikipedia): evaluate with "
     '--propensity 0.55,1.5, or write "propensity": {"A": 0.55, "B": 1.5} there (docs/reference/metrics.md).'
 )
 _WIDTH = 100  # columns of an evaluation as a string

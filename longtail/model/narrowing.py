@@ -51,7 +51,7 @@ def still_narrowed(model: Model, narrow: Narrowing | None, added: int) -> Model:
     """
     if isinstance(model, Reranker):
         return model.on(still_narrowed(model.first_stage, narrow, added))
-    if narrow is None or not isinstance(model, Bundle):
+    if narrow is None or not isinstance(model, Bundle) or not len(model.labels):
         return model
     before = len(model.labels) - added
     some = np.concatenate([_evenly(before, _TRIED // 2), before + _evenly(added, _TRIED // 2)])

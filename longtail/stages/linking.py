@@ -111,7 +111,7 @@ class Linking:
     o: LinkOptions
     run: Run
     _made: dict[str, Bundle] = field(default_factory=dict, init=False, repr=False)
-    _chances: list[Chances | None] = field(default_factory=list, init=False, repr=False)  # once they are learned
+    _chances: list[Chances | None] = field(default_factory=list, init=False, repr=False)  # of the linker, once learned
 
     def augmented(self, dataset: Dataset, links: CSR | None = None) -> tuple[Dataset, CSR]:
         """A data set with the rows that the options add, and the links of its rows.

@@ -21,7 +21,7 @@ from longtail.train.cost import Meter
 from longtail.train.log import Log
 
 SCHEMA = 3  # of run.json; the first has no number
-_LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # what said before the third that none was given
+_LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # in the first and the second: arguments that were not given
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
@@ -54,7 +54,7 @@ def settings_of(run: Path) -> dict[str, Any]:
     if settings["schema"] > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
-    if settings["schema"] < SCHEMA:
+    if settings["schema"] < 3:
         of = settings["arguments"]
         settings["arguments"] = of | {name: None for name, value in _LEFT_OUT.items() if of.get(name) == value}
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}

@@ -129,6 +129,8 @@ def test_a_model_looks_by_less_after_a_compaction_only_if_that_finds_its_labels(
     whole = model.over(model.labels, model.per_label(), model.ids)
     assert whole.narrow is None
     assert still_narrowed(whole, model.narrow, 0).narrow is model.narrow
+    nothing = whole.take(np.zeros(0, np.int64))  # all labels were removed
+    assert still_narrowed(nothing, model.narrow, 0).narrow is None
     noise = np.random.default_rng(0).standard_normal(model.narrow.labels.shape).astype(np.float32)
     assert still_narrowed(whole, model.narrow._replace(labels=noise), 10).narrow is None
 

@@ -19,7 +19,7 @@ from longtail.data.io.manifest import FIELDS
 from longtail.data.io.records import plain, read_lines, report_texts
 from longtail.data.io.tables import read_table, wrong
 from longtail.data.split import Split
-from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, folded, storable
+from longtail.data.texts import MEND_TEXT, STORABLE, Strings, Texts, TextsCollector, caseless, storable
 from longtail.errors import BadInput
 
 Match = Literal["uid", "title", "row"]
@@ -155,7 +155,7 @@ def _labels(path: Path, columns: Columns, encoding: str) -> Texts:
 def _numbered(found: dict[str, int], spellings: dict[str, str] | None, entry: str) -> int:
     """The number of an entry that is a label's text, or another spelling of one; a new one becomes a label."""
     if spellings is not None:
-        entry = spellings.setdefault(folded(entry), entry)
+        entry = spellings.setdefault(caseless(entry), entry)
     if entry not in found and not storable(entry):
         raise _Wrong(f"{STORABLE}, found {excerpt(entry)}", MEND_TEXT)
     return found.setdefault(entry, len(found))
