@@ -31,11 +31,12 @@ from longtail.options import as_json, parsed, stored
 from longtail.recipes import RECIPES
 from longtail.report.commands import command_of, defaults_of, given_arguments, train_command, typed
 from longtail.report.outcome import Outcome, model_bytes
+from longtail.stages.inputs import inputs_of
 from longtail.stages.recipe import defaults_on, options_class
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
-from longtail.train.progress import settings_of
+from longtail.train.progress import INPUTS, must_have_read, settings_of
 
 _WHERE = {"device"}  # arguments that say where a run is made, which may go on elsewhere
 _CARD, _RANKED = "prediction.json", "predictions.npz"  # of a run that is done: what it says of its ranking, and that
@@ -149,6 +150,7 @@ def run_peer(job: Job, dataset: Dataset, python: str, *, process: Process) -> No
         "arguments": vars(peer),
         "data": str(job.data.resolve()),
         "hashes": dataset.fingerprint(),
+        INPUTS: inputs_of(vars(peer)),
         "depth": DEPTH + most,
     }
     where = {"file": inspect.getfile(type(peer)), "class": type(peer).__name__}
@@ -200,6 +202,7 @@ def must_agree(job: Job, dataset: Dataset, hashes: Mapping[str, str]) -> None:
             now = "asked for now is" if name in asked else "the default now is"
             problem = f"the run was made with {name} {found}, {now} {value}"
             raise BadInput(path, problem, remedy="give the row another label, or compare into another folder")
+    must_have_read(path, settings, inputs_of(settings["arguments"]))
 
 
 def _usual(job: Job, dataset: Dataset) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from longtail.model.exports import transformers_of
 from longtail.modules.encoders.given import each_text_once
 from longtail.stages.finished import Finished, finish
 from longtail.stages.held_out import FusionOptions, fuse, held_out_by, hold_out
+from longtail.stages.inputs import inputs_of
 from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
 
@@ -58,7 +59,8 @@ def ensemble(
         raise BadInput(Path(second) / "run.json", problem, remedy=remedy)
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
-        run.begin("ensemble", dataset, asked | {"validation": share, "seed": seed}, seed=seed, device=device)
+        given = asked | {"validation": share, "seed": seed}
+        run.begin("ensemble", dataset, given, seed=seed, device=device, inputs=inputs_of(asked))
         rest, held_out = hold_out(dataset, share, seed)
         run.progress.claim()
         both = _both([member.before for member in members])

@@ -21,6 +21,7 @@ from longtail.model import Model, open_model
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, text_of, time_of
 from longtail.shards.shard import Shards
 from longtail.stages.finished import finish
+from longtail.stages.inputs import inputs_of
 from longtail.stages.preset import Preset
 from longtail.stages.refit import NotTogether, forget_within, with_refits
 from longtail.stages.signature import arguments, signature
@@ -179,8 +180,9 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
         return model
     first, ranks = run.ranks.first, run.ranks
     with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
-        defaults = {name: known.default for name, known in options_of(type(o)).items()}
-        begin = partial(run.begin, page.__name__, dataset, stored(o), seed=o.seed, device=o.device, defaults=defaults)
+        defaults, given = {name: known.default for name, known in options_of(type(o)).items()}, stored(o)
+        begin = partial(run.begin, page.__name__, dataset, given, seed=o.seed, device=o.device, defaults=defaults)
+        begin = partial(begin, inputs=inputs_of(given))
         ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
         model = _finished(run)
         if model is not None:

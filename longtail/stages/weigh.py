@@ -12,6 +12,7 @@ from longtail.model.ensemble import AnyModel
 from longtail.options import parsed
 from longtail.stages.finished import Finished, finish
 from longtail.stages.held_out import FusionOptions, fuse, hold_out
+from longtail.stages.inputs import inputs_of
 from longtail.stages.refit import Learned, keep_before_refit
 from longtail.train.run import Run
 
@@ -52,7 +53,7 @@ def weigh(
     asked = {"trained": str(folder), **known, "refit": now is not before}  # which has seen all documents
     run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
     with alone(run.progress.folder):
-        run.begin("weigh", dataset, asked, seed=o.seed, device=device)
+        run.begin("weigh", dataset, asked, seed=o.seed, device=device, inputs=inputs_of(asked))
         if isinstance(before, Bundle) and isinstance(now, Bundle):
             return finish(run, _weighed(run, before, now, dataset, o))
         if isinstance(before, Ensemble) and isinstance(now, Ensemble):

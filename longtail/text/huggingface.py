@@ -77,10 +77,14 @@ def model_folder(name: str | Path) -> Path:
         ) from error
 
 
+def files_of_model(folder: Path) -> list[Path]:
+    """All files of a transformer's folder that may decide what it gives, in the order of their names."""
+    return sorted({path for pattern in _FILES for path in folder.rglob(pattern) if path.is_file()})
+
+
 def model_digest(folder: Path) -> str:
-    """A hash of all files of a transformer's folder that may decide what it gives."""
-    names = sorted({path for pattern in _FILES for path in folder.rglob(pattern) if path.is_file()})
-    said = (f"{path.relative_to(folder).as_posix()} {sha256(path)}" for path in names)
+    """A hash of these files."""
+    said = (f"{path.relative_to(folder).as_posix()} {sha256(path)}" for path in files_of_model(folder))
     return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
 from torch import nn
 
+import longtail
 from longtail.errors import BadInput
 from longtail.files import Kinds, must_be_free, must_hold, read_json, remove_partial, write_json
 from longtail.locks import LOCK
@@ -25,9 +29,10 @@ _LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # in the first and the sec
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
+INPUTS = "inputs"  # what a run reads beside its data, by argument: SHA-256; runs of earlier versions do not say
 _ASKED = ("recipe", "arguments", "hashes")  # what decides the model: an edit is refused
 _TIMES = 9  # as long as a checkpoint takes, training goes on at least before the next one
-_CHOSEN = "chosen"  # what decides it, too, where there is something
+_CHOSEN = "chosen"  # what decides it, too, where there is something, as the inputs do
 _KINDS: Mapping[str, Kinds] = {
     "recipe": str,
     "arguments": dict,
@@ -69,6 +74,31 @@ def as_trained(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings["arguments"], **settings.get(_CHOSEN, {})}
 
 
+def must_have_read(path: Path, settings: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
+    """Refuse a run that has read something else than what is there now under the same name.
+
+    Args:
+        path: of its ``run.json``.
+        settings: what that says (`settings_of`).
+        inputs: what there is now (`longtail.stages.inputs.inputs_of`); what is gone is not compared.
+
+    Raises:
+        BadInput: something that it reads was trained or written anew since it began.
+    """
+    for name, before in settings.get(INPUTS, {}).items():
+        if (found := inputs.get(name, before)) != before:
+            what = f"{name} {settings['arguments'].get(name)}"
+            problem = f"expected {what} as it was when the run began, SHA-256 {before[:12]}..., found another there now"
+            remedy = "put that back as it was, or train the run anew in another folder"
+            raise BadInput(path, f"{problem}, {found[:12]}...", remedy=remedy)
+
+
+def versions() -> dict[str, str]:
+    """Those of what a run is made by, by package."""
+    own = {"longtail": longtail.__version__, "python": platform.python_version()}
+    return own | {"torch": torch.__version__, "numpy": np.__version__}
+
+
 class Progress:
     """What a run has done, so that a crash at any moment costs at most the time since a checkpoint.
 
@@ -102,8 +132,8 @@ class Progress:
         leaves the folder free for a corrected command.
 
         Args:
-            settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, and what else helps
-                a reader.
+            settings: with ``recipe``, ``arguments`` and ``hashes`` (of the data), which must agree, as must ``inputs``
+                where there are some, and what else helps a reader.
             defaults: of the arguments; a run that was begun before there was an argument has its default.
 
         Raises:
@@ -130,6 +160,7 @@ class Progress:
                 problem = f"the run was made with {part} {_only(found[part], wanted[part])}, asked for now is "
                 problem += str(_only(wanted[part], found[part]))
                 raise BadInput(path, problem, remedy="give the run another folder, or ask for the same again")
+        must_have_read(path, found, settings.get(INPUTS, {}))
         self.chosen = found.get(_CHOSEN, {})
 
     def claim(self) -> None:
@@ -252,7 +283,7 @@ def _result(folder: Path, stage: str) -> Path:
 
 def _sha256(settings: Mapping[str, Any]) -> str:
     """Of what decides the model."""
-    decides = {name: settings[name] for name in (*_ASKED, _CHOSEN) if name in settings}
+    decides = {name: settings[name] for name in (*_ASKED, INPUTS, _CHOSEN) if name in settings}
     text = json.dumps(decides, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ import numpy as np
 import torch
 from torch import nn
 
-import longtail
 from longtail.batches.clusters import balanced_clusters
 from longtail.batches.loader import Loader
 from longtail.data.dataset import Dataset
@@ -32,7 +30,7 @@ from longtail.train.finite import must_be_finite
 from longtail.train.fit import fit
 from longtail.train.log import LOG, Log
 from longtail.train.plan import Plan, Reckoning
-from longtail.train.progress import Progress
+from longtail.train.progress import INPUTS, Progress, versions
 from longtail.train.rates import seconds_a_text, seconds_of_clusters
 from longtail.train.renewal import Renewal
 from longtail.train.spread import by_first, encoded, nearest, note_ranks
@@ -108,6 +106,7 @@ class Run:
         seed: int,
         device: str,
         defaults: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, str] | None = None,
     ) -> None:
         """Make sure that the folder is free for a run of a recipe, or holds this one.
 
@@ -118,21 +117,21 @@ class Run:
             seed: of all random numbers.
             device: cpu, cuda, or auto for a GPU where there is one.
             defaults: of the arguments, for runs that were begun before there were some of them.
+            inputs: what the recipe reads beside the data set (`longtail.stages.inputs.inputs_of`).
 
         Raises:
-            BadInput: the folder holds a run of another recipe, of other arguments or of other data.
+            BadInput: the folder holds a run of another recipe, of other arguments, data or inputs.
         """
         self.recipe, self.seed, self.device = recipe, seed, choose_device(device)
         if self.progress.folder is None:
             return
-        versions = {"longtail": longtail.__version__, "python": platform.python_version()}
-        versions |= {"torch": torch.__version__, "numpy": np.__version__}
         settings = {
             "recipe": recipe,
             "arguments": dict(arguments),
             "data": None if dataset.folder is None else str(Path(dataset.folder).resolve()),
             "hashes": dataset.fingerprint(),
-            "versions": versions,
+            **({INPUTS: dict(inputs)} if inputs else {}),
+            "versions": versions(),
         }
         self.progress.describe(settings, defaults or {})
 

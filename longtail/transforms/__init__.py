@@ -58,8 +58,17 @@ def augmented(dataset: Dataset, augment: str, *, seed: int) -> Dataset:
 
 def run_read_by(augment: str) -> Path | None:
     """The folder of the run that a transform learns from, if it does."""
-    run = None if augment == "none" else _parsed(augment)[1].get("run")
-    return Path(run) if run else None
+    return _path_in(augment, "run")
+
+
+def file_read_by(augment: str) -> Path | None:
+    """The file of texts that a transform reads, if it does."""
+    return _path_in(augment, "texts")
+
+
+def _path_in(augment: str, option: str) -> Path | None:
+    path = None if augment == "none" else _parsed(augment)[1].get(option)
+    return Path(path) if path else None
 
 
 def _parsed(augment: str) -> tuple[TransformKind, dict[str, Any]]:
