@@ -13,9 +13,10 @@ gradients to where they belong (`Shard.backward`). So all shards meet in one ord
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from torch import Tensor
 from longtail.ranks import Ranks, as_bytes, of_bytes
 from longtail.shards.turns import Turns
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 _SAID, _LENGTH = 1024, 8  # bytes of a value that is told, and of its length before it
 _APART, _SEEDS = 0x9E3779B97F4A7C15, 2**63  # between the seeds of shards, and how many there are
@@ -33,6 +35,26 @@ def here() -> Shard | None:
     """The shard that this thread works on; None outside of a step, and where a run has one only."""
     shard: Shard | None = getattr(_local, "shard", None)
     return shard
+
+
+def as_here(work: Callable[P, Result]) -> Callable[P, Result]:
+    """Some work of this thread's shard, whichever thread does it: gradients on a GPU are made by one of its own."""
+    shard = here()
+
+    def of_shard(*positional: P.args, **named: P.kwargs) -> Result:
+        with _working_on(shard):
+            return work(*positional, **named)
+
+    return of_shard
+
+
+@contextmanager
+def _working_on(shard: Shard | None) -> Iterator[None]:
+    before, _local.shard = here(), shard
+    try:
+        yield
+    finally:
+        _local.shard = before
 
 
 def step_seed() -> int:
@@ -236,11 +258,9 @@ class Shards:
         """
 
         def of(place: int) -> Result:
-            _local.shard = Shard(self.own[place], self)
-            try:
-                return work(_local.shard)
-            finally:
-                _local.shard = None
+            shard = Shard(self.own[place], self)
+            with _working_on(shard):
+                return work(shard)
 
         return [of(0)] if len(self.own) == 1 else self._turns.go_round(of, swap)
 

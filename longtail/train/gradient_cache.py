@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from longtail.modules.table import Table
-from longtail.shards.shard import Part, here
+from longtail.shards.shard import Part, as_here, here
 from longtail.text.tokens import Tokens
 
 
@@ -37,7 +37,8 @@ def encode_cached(encoder: nn.Module, chunks: Iterable[Tokens]) -> Tensor:
         if any(isinstance(part, Table) and part.rows_here is not None for part in encoder.modules()):
             return _encode(None, encoder, chunks[0].followed_by(*chunks[1:]))
     device = next(encoder.parameters())  # says whose random numbers are to be the same
-    return torch.cat([checkpoint(_encode, device, encoder, tokens, use_reentrant=False) for tokens in chunks])
+    encode = as_here(_encode)  # the second time, too: what a step draws for all shards is found by the shard
+    return torch.cat([checkpoint(encode, device, encoder, tokens, use_reentrant=False) for tokens in chunks])
 
 
 def _part(part: Part, chunks: Sequence[Tokens]) -> Iterator[Tokens]:

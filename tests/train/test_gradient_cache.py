@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 import numpy as np
@@ -15,6 +16,8 @@ from longtail.losses.full import chunked
 from longtail.losses.full.targets import SparseTargets
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.ranks import ranks
+from longtail.shards.shard import Shards
 from longtail.text.bag import BagTokenizer
 from longtail.train.gradient_cache import encode_cached
 
@@ -73,6 +76,24 @@ def test_a_step_over_all_labels_is_that_of_dense_autograd(make, size, tiny_bert)
     assert len({chunk.ids.data_ptr() for chunk in chunks}) == len(chunks)
     for ours, theirs in zip(results[1], results[0], strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_encoded_again_has_the_width_that_it_had(tiny_bert):
+    """Also in another shard than the first, by a thread that makes gradients, as those on a GPU are made."""
+    encoder = TransformerEncoder(tiny_bert).train()
+    encoder.nest((4, 16, 32))
+    chunks, drawn = [tokens(encoder, TEXTS, [i]) for i in range(4)], []
+    encoder.register_forward_hook(lambda *passed: drawn.append(int((passed[2] != 0).sum())))
+
+    def work(shard):
+        with torch.random.fork_rng():
+            torch.manual_seed(shard.own_seed(7))
+            apart = threading.Thread(target=encode_cached(Dropped(encoder), chunks).sum().backward)
+            apart.start()
+            apart.join()
+
+    Shards(4, ranks()).step(work)
+    assert drawn == drawn[:1] * 2 * len(chunks)
 
 
 def test_only_the_vectors_are_held_between_the_passes():
