@@ -141,7 +141,7 @@ def _word_vectors(words_of_texts: CSR, width: int) -> FloatArray:
 
 
 def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng([seed, 0, 0, 0, 4])  # the 4 parts it from what batches and label rows draw
+    return np.random.default_rng([seed, 0, 0, 0, 11])  # the 11 parts it from what batches and label rows draw
 
 
 def _shares(rows: int, alpha: float, seed: int) -> tuple[np.random.Generator, FloatArray]:

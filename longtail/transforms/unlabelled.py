@@ -37,6 +37,6 @@ def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None
         lines = read_lines(Path(texts))
         rows = rows.followed_by(Texts(Strings.of([""] * len(lines)), {"title": lines}))
     if most is not None and most < len(rows):
-        rows = rows.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 10]).permutation(len(rows))[:most]))
+        rows = rows.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 12]).permutation(len(rows))[:most]))
     none = csr_of_lists([[]] * len(rows), len(dataset.labels))
     return dataset.with_rows(Split(rows, none, identity_pairs(rows, dataset.labels)))
