@@ -104,7 +104,8 @@ NONE = Corrections()
 def checked(model: Model, corrections: Sequence[Correction], find: Callable[[str], int | None]) -> list[Correction]:
     """Corrections as a catalogue keeps them: with the key of each text that has a label, where the model remembers it.
 
-    A text of which the model knows no word is near to no other, and is not remembered.
+    Texts are kept in Unicode NFC: of one in two forms, as of equal ones, the newest correction stays then. A text of
+    which the model knows no word is near to no other, and is not remembered.
 
     Args:
         model: as it was built.
@@ -122,7 +123,8 @@ def checked(model: Model, corrections: Sequence[Correction], find: Callable[[str
             raise BadInput("text", "expected a text, found none", remedy="give the text that was labelled")
         if not all(map(storable, document.values())):
             raise BadInput("text", STORABLE, remedy=MEND_TEXT)
-    made = [one._replace(document={name: part for name, part in one.document.items() if part}) for one in corrections]
+    documents = ({name: canonical(part) for name, part in one.document.items() if part} for one in corrections)
+    made = [one._replace(document=document) for one, document in zip(corrections, documents, strict=True)]
     if model.memory is None:
         return made
     keys = keys_of(model.encode(Texts.by_field([one.document for one in made], model.fields)), model.key_columns)

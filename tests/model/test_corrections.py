@@ -147,6 +147,18 @@ def test_the_newest_of_a_text_and_a_label_stays(label_set):
     again.close()
 
 
+def test_of_a_text_whose_letters_are_written_in_two_ways_the_newest_stays(label_set):
+    uid = label_set.snapshot.base.labels.uids[0]
+    for is_right, title in ((True, "cafe\u0301"), (False, "caf\u00e9"), (True, "cafe\u0301")):
+        ((document, *_),) = label_set.correct([Correction({"title": title, "content": title}, uid, is_right)])
+        (kept,) = label_set.refresh().corrections.kept.values()
+        assert (kept.document, kept.is_right) == (document, is_right)
+        (listed,) = label_set.corrected_texts()
+        assert (listed["title"], listed["uids"], listed["wrong_uids"]) == (
+            ("caf\u00e9", [uid], []) if is_right else ("caf\u00e9", [], [uid])
+        )
+
+
 def test_what_a_label_or_text_is_not_is_refused_and_nothing_is_written(label_set):
     uid = label_set.snapshot.base.labels.uids[0]
     for document, of, problem in (

@@ -35,6 +35,14 @@ def say(client, bearer, text, uid, right):
     return answer.json()
 
 
+def test_of_a_text_in_two_forms_the_newest_correction_is_listed(client, bearer, text):
+    uid = ranked(client, text)[0]["uid"]
+    for title, right in ((f"{text} cafe\u0301", True), (f"{text} caf\u00e9", False)):
+        said = say(client, bearer, title, uid, right)
+    (listed,) = client.get("/v1/corrections", headers=bearer).json()["corrections"]
+    assert (listed["id"], listed["right"], listed["text"]) == (said["id"], False, {"title": f"{text} caf\u00e9"})
+
+
 def test_a_correction_is_in_effect_with_the_next_request_and_can_be_taken_back(client, bearer, text):
     before = ranked(client, text)
     wrong, right = before[0], before[-1]
