@@ -43,10 +43,12 @@ class Calibration:
     A label with f training points and score s has the logit a s + b t + c sqrt(t - s) + d, where a, b and d are linear
     in (1, ln(1 + f), [f = 0]), as the weights of a fusion are, and d in f / (1 + f), too, which tells one training
     point from several; c is a number, at most 0. t is the soft maximum of the document's first scores, m ln(sum of
-    exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among equals. With p
-    the logistic function of the logit (Platt, 1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta
-    calibration, Kull et al., 2017), u and v at least 0: what is said may be steeper than logistic for what is probable,
-    and flatter for what is not. For one document and one f, a higher score is never less probable.
+    exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among equals. It is at
+    least the lowest of all held-out documents, or b, by which labels are less probable beside better ones, would make
+    those of a text without a known word, whose scores are all low, more probable. With p the logistic function of the
+    logit (Platt, 1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta calibration, Kull et al., 2017), u
+    and v at least 0: what is said may be steeper than logistic for what is probable, and flatter for what is not. For
+    one document and one f, a higher score is never less probable.
 
     Attributes:
         weights: (4, 4) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (4, 3).
@@ -55,6 +57,7 @@ class Calibration:
         softness: (1,) float64, m: a quarter of what the first labels are behind the best one, on average over the
             held-out documents; 0 for the maximum itself, which earlier models have.
         curve: (3,) float64, u, v and w.
+        lowest: (1,) float64, the least t of the held-out documents; -inf in earlier models.
         logits: (G,) float64, ascending: earlier models may have a curve of isotonic regression, known there.
         chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
     """
@@ -63,6 +66,7 @@ class Calibration:
     kept: Float64Array
     softness: Float64Array = field(default_factory=partial(np.zeros, 1))
     curve: Float64Array = field(default_factory=partial(np.array, _LOGISTIC))
+    lowest: Float64Array = field(default_factory=partial(np.full, 1, -np.inf))
     logits: Float64Array = field(default_factory=partial(np.zeros, 0))
     chances: Float64Array = field(default_factory=partial(np.zeros, 0))
 
@@ -76,7 +80,7 @@ class Calibration:
             frequency: (n, K) training points of the labels.
         """
         there = np.isfinite(scores)
-        best = _soft_maximum(first, self.softness.item())
+        best = np.maximum(_soft_maximum(first, self.softness.item()), self.lowest)
         logits = _logits(self.weights, np.where(there, scores, 0), np.where(there, best[:, None], 0), frequency)
         if len(self.logits):
             chances = np.interp(logits, self.logits, self.chances)
@@ -245,7 +249,8 @@ def _learned(pairs: _Pairs) -> Calibration:
     """A calibration of some pairs, of which nothing is known yet to be kept."""
     weights = _weights(pairs)
     logits = _logits(weights, pairs.scores, pairs.best, pairs.frequency)
-    return Calibration(weights, np.zeros((3, 0)), curve=_curve(logits, pairs.truth, pairs.weights))
+    lowest = np.array([pairs.best.min()], np.float64)
+    return Calibration(weights, np.zeros((3, 0)), curve=_curve(logits, pairs.truth, pairs.weights), lowest=lowest)
 
 
 def _weights(pairs: _Pairs) -> Float64Array:

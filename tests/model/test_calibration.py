@@ -127,6 +127,26 @@ def test_probabilities_by_hand() -> None:
     np.testing.assert_allclose(curved(scores, scores, np.array([[0, 3, 0], [0, 0, 0]]))[0, :2], expected, rtol=1e-6)
 
 
+def test_scores_below_all_that_were_seen_are_no_more_probable_than_the_lowest() -> None:
+    """By hand: b is -1, and the best score of a held-out document was 1 or more; what is above that stays."""
+    calibration = Calibration(np.array([[0.5], [-1], [-1], [0]]), np.zeros((3, 0)))
+    calibration = replace(calibration, lowest=np.array([1.0]))
+    scores = np.array([[-3, -4], [2, 1]], np.float32)
+    logits = [[-1.5 - 1 - np.sqrt(4), -2 - 1 - np.sqrt(5)], [1 - 2, 0.5 - 2 - 1]]
+    found = calibration(scores, scores, np.zeros((2, 2), np.int64))
+    np.testing.assert_allclose(found, logistic(np.array(logits)), rtol=1e-6)
+
+
+def test_the_least_soft_maximum_of_the_documents_is_learned() -> None:
+    top, truth, _ = simulated(smooth, 40, 0)
+    found = learn_calibration(top, truth, FREQUENCY)
+    assert found is not None
+    np.testing.assert_allclose(found.lowest, module._soft_maximum(top.scores, found.softness.item()).min())
+    low, frequency = np.full((1, 5), -10, np.float32), np.full((1, 5), 40)
+    without = replace(found, lowest=np.array([-np.inf]))
+    assert found(low, low, frequency).max() < without(low, low, frequency).max()
+
+
 def test_the_curve_has_the_least_log_loss_of_its_kind() -> None:
     """Its gradient, pair by pair, is 0, but where u or v is held at 0."""
     generator = np.random.default_rng(0)
@@ -216,7 +236,7 @@ def test_arrays_and_back() -> None:
     back = calibrations_of(arrays_of({"first-encoder": one, "fused": one}))
     assert list(back) == ["first-encoder", "fused"]
     assert one.softness > 0
-    for name in ("weights", "kept", "softness", "curve"):
+    for name in ("weights", "kept", "softness", "curve", "lowest"):
         np.testing.assert_array_equal(getattr(back["fused"], name), getattr(one, name))
 
 
@@ -267,7 +287,7 @@ def test_the_calibration_of_an_earlier_model_says_what_it_said() -> None:
     """It has no softness, no weight of the root of what a label is behind, and may have a curve of some places."""
     weights = np.array([[1.0, 1, 0], [-1, 0, 0], [0, 0, -2]])
     arrays = arrays_of({"fused": Calibration(weights, np.zeros((3, 0)))})
-    for name in ("softness", "curve"):
+    for name in ("softness", "curve", "lowest"):
         del arrays[f"fused.{name}"]
     asked = np.array([[2, 1]], np.float32), np.array([[2.0]]), np.array([[0, 3]])
     found = calibrations_of(arrays)["fused"](*asked)
