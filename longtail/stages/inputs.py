@@ -10,6 +10,7 @@ from typing import Any
 from longtail.hashes import sha256
 from longtail.model.saved import CARD
 from longtail.modules.encoders.named import TRANSFORMER, encoder_named
+from longtail.modules.exported import FOLDER
 from longtail.stages.refit import place_before_refit
 from longtail.text.huggingface import files_of_model
 from longtail.transforms import file_read_by, run_read_by
@@ -35,8 +36,11 @@ def _of_run(folder: str | Path) -> Iterable[Path]:
 
 
 def _of_transformer(name: str) -> Iterable[Path]:
-    """None of one that is no folder: a package and Hugging Face have versions of their own."""
-    return files_of_model(Path(name)) if encoder_named(name) is TRANSFORMER and Path(name).is_dir() else ()
+    """None of one that is no folder: a package and Hugging Face have versions of their own; and none of an export."""
+    folder = Path(name)
+    if encoder_named(name) is not TRANSFORMER or not folder.is_dir():
+        return ()
+    return [path for path in files_of_model(folder) if FOLDER not in path.relative_to(folder).parts]
 
 
 def _of_vectors(path: str) -> Iterable[Path]:

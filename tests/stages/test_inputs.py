@@ -134,6 +134,15 @@ def test_a_comparison_refuses_a_run_of_what_was_made_anew(data, made, trained, t
     refused(lambda: must_agree(job, data, data.fingerprint()), "start", job.folder)
 
 
+def test_an_export_of_a_transformer_makes_no_other_of_it(tiny_bert, tmp_path):
+    """As of a teacher's, by whose folder a student takes what it knows of words."""
+    folder = shutil.copytree(tiny_bert, tmp_path / "bert")
+    before = inputs_of({"knowledge": str(folder)})
+    (folder / "onnx").mkdir()
+    (folder / "onnx" / "export.json").write_text("{}")
+    assert inputs_of({"knowledge": str(folder)}) == before
+
+
 def test_what_names_nothing_on_the_disk_is_no_input(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     asked = {
