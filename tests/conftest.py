@@ -56,7 +56,7 @@ def trained_with_memory(trained, tmp_path_factory):
     dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
     shutil.copytree(trained, run)
     model = load(run, changes=False)
-    weights = np.insert(model.fusion.weights, -1, [8, 0, 0], axis=0)
+    weights = np.insert(model.fusion.weights, -1, [8, 0, 0, 0, 0], axis=0)
     model = model.fused_by(model.fusion, remember(model, dataset.train.documents, dataset.train.targets, weights))
     remove_folder(run / "model")
     keep_titles(run, model.memory)

@@ -11,7 +11,7 @@ import numpy as np
 
 from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
-from longtail.search.fusion import extended, features_of
+from longtail.search.fusion import by_frequency, extended, features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
@@ -41,7 +41,7 @@ class Calibration:
     """The probabilities of one score kind.
 
     A label with f training points and score s has the logit a s + b t + c sqrt(t - s) + d, where a, b and d are linear
-    in (1, ln(1 + f), [f = 0]), as the weights of a fusion are, and d in f / (1 + f), too, which tells one training
+    in (1, ln(1 + f), [f = 0]), and d in f / (1 + f), too, as the weights of a fusion are, which tells one training
     point from several; c is a number, at most 0. t is the soft maximum of the document's first scores, m ln(sum of
     exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among equals. It is at
     least the lowest of all held-out documents, or b, by which labels are less probable beside better ones, would make
@@ -224,7 +224,7 @@ def _softness(top: TopK) -> float:
 
 def _logits(weights: Float64Array, scores: FloatArray, best: FloatArray, frequency: IntArray) -> Float64Array:
     """The logits of labels, of any one shape, with weights over what is known of their frequency."""
-    a, b, c, d = np.tensordot(weights, _features(frequency)[: weights.shape[1]], 1)
+    a, b, c, d = by_frequency(weights, frequency)
     logits: Float64Array = np.sum([np.maximum(a, 0), b, c, d] * _inputs(scores, best), 0)
     return logits
 
@@ -257,7 +257,7 @@ def _weights(pairs: _Pairs) -> Float64Array:
     """(4, 4) the weights of logistic regression: with the least log loss, and a little decay."""
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
-    inputs = _inputs(pairs.scores, pairs.best)[:, None] * _features(pairs.frequency)
+    inputs = _inputs(pairs.scores, pairs.best)[:, None] * features_of(pairs.frequency)[:4]
     inputs = inputs.reshape(16, -1)  # (16, E)
     constant = 12  # the place of 1 x 1
     means, spread = inputs.mean(1), inputs.std(1)
@@ -276,12 +276,7 @@ def _weights(pairs: _Pairs) -> Float64Array:
     best: Float64Array = found.x
     best /= spread
     best[constant] -= best @ means
-    return extended(best.reshape(4, 4), pairs.frequency, pairs.truth, _features)
-
-
-def _features(frequency: IntArray) -> Float64Array:
-    """(4, ...) of labels with f training points: 1, ln(1 + f), [f = 0], f / (1 + f)."""
-    return np.concatenate([features_of(frequency), [frequency / (1.0 + frequency)]])
+    return extended(best.reshape(4, 4), pairs.frequency, pairs.truth)
 
 
 def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> Float64Array:

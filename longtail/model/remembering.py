@@ -44,7 +44,7 @@ def remember(model: Model, documents: Texts, targets: CSR, weights: Float64Array
         model: encodes them.
         documents: n texts.
         targets: (n, L) CSR of ones, their labels.
-        weights: of the S scorers that a fusion mixes, the memory and the constant, (S + 2, 3), or with a row for what
+        weights: of the S scorers that a fusion mixes, the memory and the constant, (S + 2, F), or with a row for what
             goes with labels behind that of the memory. No document is kept where the memory's is 0.
     """
     S = len(model.mixed)

@@ -42,7 +42,7 @@ class Reranker(Model):
     Args:
         first_stage: finds labels.
         encoder: the cross-encoder, on the device of the first stage.
-        weights: (3, 3) float64, as those of `longtail.model.reranking.Reranking`.
+        weights: (3, F) float64, as those of `longtail.model.reranking.Reranking`.
         depth: labels that are ranked anew.
         calibrations: by score kind, how probable a score is.
     """

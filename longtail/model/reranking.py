@@ -12,7 +12,7 @@ from scipy import sparse
 
 from longtail.data.texts import Texts
 from longtail.modules.cross_encoder import CrossEncoder, logits_of
-from longtail.search.fusion import features_of
+from longtail.search.fusion import by_frequency
 from longtail.text.ragged import Ragged
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
@@ -25,16 +25,16 @@ FIELD = "title"  # of a label, which is read: a saved model has no other
 class Reranking:
     """Ranks the first labels of a search anew: score(x, l) = a_l s(x, l) + b_l t(x, l) + c_l.
 
-    s is the score that they were found by, t the logit of a cross-encoder, and a, b and c are linear in
-    (1, ln(1 + f), [f = 0]) for a label with f training points, as the weights of a `longtail.search.fusion.Fusion`. The
-    labels behind the first ones keep their order behind them: their scores are as far below the lowest of these as s
-    was below that of the last of these.
+    s is the score that they were found by, t the logit of a cross-encoder, and a, b and c depend on the
+    training points of the label as the weights of a `longtail.search.fusion.Fusion` do. The labels behind the first
+    ones keep their order behind them: their scores are as far below the lowest of these as s was below that of the last
+    of these.
 
     The tokens of a document are columns of its vector, one more than their ids, and 0 behind the last.
 
     Attributes:
         encoder: the cross-encoder, on the device.
-        weights: (3, 3) float64, rows a, b and c.
+        weights: (3, F) float64, rows a, b and c.
         depth: labels that are ranked anew.
         columns: of an encoded text, those with tokens.
         described: reads texts and training points of labels.
@@ -66,7 +66,7 @@ class Reranking:
         """The same, of what `logits` says of the first labels."""
         first = top.first(self.depth)
         found = np.where(first.ids < 0, 0, first.scores)
-        a, b, c = np.tensordot(self.weights, features_of(frequency), 1)  # (n, depth) each
+        a, b, c = by_frequency(self.weights, frequency)  # (n, depth) each
         best = rank(first.ids, (a * found + b * logits + c).astype(np.float32), first.k)
         if k <= self.depth or top.k <= self.depth:
             return best.first(k)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -76,14 +76,15 @@ class Candidates:
 class Fusion:
     """score(x, l) = sum over the scorers s of a_sl <x_s, w_sl>, + c_l, with weights that depend on the label.
 
-    With f the number of training points of label l, each of a_1 ... a_S and c is linear in (1, ln(1 + f), [f = 0]). As
-    the weights belong to the label, the fused score is an inner product too: of what the scorers read of a document and
-    1, with (a_1 w_1, ..., c). One exact or approximate search serves it, at the cost of a plain dual encoder. NGAME
-    (Dahiya et al., 2023) fuses with a decision tree over the same inputs instead, which needs both searches and a
-    rescoring; UniDEC (the thesis, section 2.3.4) has all a = 1 and c = 0.
+    With f the number of training points of label l, each of a_1 ... a_S and c is linear in (1, ln(1 + f), [f = 0], f /
+    (1 + f), ln(1 + f)^2): the last two tell one point from several, and several from many. As the weights belong to the
+    label, the fused score is an inner product too: of what the scorers read of a document and 1, with (a_1 w_1, ...,
+    c). One exact or approximate search serves it, at the cost of a plain dual encoder. NGAME (Dahiya et al., 2023)
+    fuses with a decision tree over the same inputs instead, which needs both searches and a rescoring; UniDEC (the
+    thesis, section 2.3.4) has all a = 1 and c = 0.
 
     Attributes:
-        weights: (S + 1, 3) float64, rows a_1, ..., a_S, c over (1, ln(1 + f), [f = 0]).
+        weights: (S + 1, F) float64, rows a_1, ..., a_S, c over the first F of these 5; earlier models have 3.
         frequency: (L,) int64 training points of each label.
     """
 
@@ -92,7 +93,7 @@ class Fusion:
 
     def label_weights(self) -> FloatArray:
         """(S + 1, L): a_1, ..., a_S and c of each label."""
-        return np.asarray(self.weights @ features_of(self.frequency), np.float32)
+        return np.asarray(by_frequency(self.weights, self.frequency), np.float32)
 
     def __call__(self, candidates: Candidates) -> FloatArray:
         """The fused scores of candidates, (n, C); -inf where there is none."""
@@ -124,25 +125,27 @@ def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatA
 
 
 def features_of(frequency: IntArray) -> Float64Array:
-    """(3, ...) what the weights of labels with f training points depend on: 1, ln(1 + f), [f = 0]."""
-    return np.stack([np.ones(frequency.shape), np.log1p(frequency), frequency == 0])
+    """(5, ...) what weights depend on, of labels with f points: 1, ln(1 + f), [f = 0], f / (1 + f), ln(1 + f)^2."""
+    logs = np.log1p(frequency)
+    return np.stack([np.ones(frequency.shape), logs, frequency == 0, frequency / (1.0 + frequency), logs * logs])
 
 
-def extended(
-    weights: Float64Array,
-    learned_on: IntArray,
-    right: BoolArray,
-    features: Callable[[IntArray], Float64Array] = features_of,
-) -> Float64Array:
+def by_frequency(weights: Float64Array, frequency: IntArray) -> Float64Array:
+    """(W, ...) what weights over the first F features, (W, F), are for labels with f training points."""
+    known: Float64Array = np.tensordot(weights, features_of(frequency)[: weights.shape[1]], 1)
+    return known
+
+
+def extended(weights: Float64Array, learned_on: IntArray, right: BoolArray) -> Float64Array:
     """The same weights, with those of new labels, if none was learned on: they weigh as the rarest that was right.
 
     Args:
-        weights: (W, F) over the features.
+        weights: (W, F) over the first features.
         learned_on: (E,) training points of the labels that the weights were learned on.
         right: (E,) bool, whether they were true.
-        features: of training points; the first is 1, the third [f = 0], and all others are 0 where f is.
     """
     if (learned_on == 0).any():
         return weights
-    as_rarest = weights[:, 1:] @ features(learned_on[right].min())[1:]
+    rarest = features_of(learned_on[right].min())[: weights.shape[1]]  # where f is 0, all but 1 and [f = 0] are
+    as_rarest = weights[:, 1:] @ rarest[1:]
     return np.concatenate([weights[:, :2], as_rarest[:, None], weights[:, 3:]], axis=1)

@@ -38,7 +38,7 @@ class Memory:
     Attributes:
         keys: of the documents; who knows the same documents with other labels shares them.
         labels: (M, L) CSR of ones.
-        weights: (S + 2, 3) float64, rows a_1, ..., a_S, that of s, and c, as those of a `Fusion`; of r, too, behind s.
+        weights: (S + 2, F) float64, rows a_1, ..., a_S, that of s, and c, as those of a `Fusion`; of r, too, behind s.
         related: what goes with texts that are labels; None where that is worth nothing.
     """
 

@@ -45,7 +45,7 @@ class Trial(NamedTuple):
     """What held-out documents say of one more scorer, a memory or a cross-encoder, in two-fold cross-validation.
 
     Attributes:
-        weights: (S + 2, 3) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
+        weights: (S + 2, 5) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
         gain: what counts (as for `learn_fusion`).
         tail: hits at the first place, with labels of the tail worth more; None where labels are worth more or less
             anyway.
@@ -62,9 +62,8 @@ def learn_fusion(
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
     It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
-    weights. The learned mix is kept only if, in two-fold cross-validation, its mean of P@1, P@3 and P@5 is at least
-    that of the best of its scorers; otherwise that scorer is the fusion, and the first one where there is nothing to
-    learn from.
+    weights. Where, in two-fold cross-validation, the mean of P@1, P@3 and P@5 of one scorer is higher by more than a
+    standard error, that scorer is the fusion, and the first one is where there is nothing to learn from.
 
     The least cross-entropy is nearly the most precision, so that a small step away from it costs next to none, and one
     towards rare labels gains what they are worth at full rate. So at a price, c(f) is lowered by t ln(1 + f), with the
@@ -86,13 +85,15 @@ def learn_fusion(
             what they are to have.
     """
     count, candidates = len(candidates.scores), candidates.informative(frequency)
-    parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0]), frequency) for s in range(count)]
+    parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0, 0, 0]), frequency) for s in range(count)]
     if not _can_learn(candidates):
         return parts[0]
     best = _best(candidates, frequency, worth)
-    alone = [_gains(part(candidates), candidates, worth).mean() for part in parts]
-    if best.gains.mean() < max(alone):
-        return parts[int(np.argmax(alone))]
+    of_parts = [_gains(part(candidates), candidates, worth) for part in parts]
+    alone = int(np.argmax([gains.mean() for gains in of_parts]))
+    gained = Gained.of(best.gains, of_parts[alone])
+    if gained.difference > gained.error:
+        return parts[alone]
     return _fit(candidates, frequency, best.weighting, price)
 
 
@@ -182,7 +183,7 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
     documents = found.nonzero()[0]
     shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
     scores = np.concatenate([candidates.scores[:, found], np.ones((1, len(documents)))])  # (S + 1, E)
-    features = features_of(frequency)[:, candidates.ids[found]]  # (3, E)
+    features = features_of(frequency)[:, candidates.ids[found]]  # (F, E)
     inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
     sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))
@@ -210,10 +211,11 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
         spread: Float64Array = (total * expected) @ inputs.T - means @ means.T  # (W, W)
         return spread / len(found) + 2 * _DECAY * np.eye(len(inputs))
 
-    start = np.outer([10.0] * (len(scores) - 1) + [0], [1, 0, 0])  # cosines are to be told apart from the first step on
+    start = np.zeros((len(scores), len(features)))
+    start[:-1, 0] = 10  # cosines are to be told apart from the first step on
     options = {"gtol": 1e-6, "initial_trust_radius": 10.0}
     best = minimize(loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options=options)
-    weights = best.x.reshape(-1, 3)
+    weights = best.x.reshape(len(scores), -1)
     weights[-1, 1] -= _adjustment(Fusion(weights, frequency), candidates, price) if price else 0
     learned = extended(weights, frequency[candidates.ids[found]], candidates.truth[found])
     return Fusion(learned, frequency)

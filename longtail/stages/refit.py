@@ -32,8 +32,8 @@ class Learned(NamedTuple):
     """What a model has learned on held-out documents, for one that was trained on these, too.
 
     Attributes:
-        fusion: (S + 1, 3) float64 weights; None where there are none.
-        memory: (S + 2, 3) float64 weights; None where no memory is kept.
+        fusion: (S + 1, F) float64 weights; None where there are none.
+        memory: (S + 2, F) float64 weights; None where no memory is kept.
         calibrations: by score kind.
         chances: how far predicted links are believed; None where they are certain, or there are none.
     """

@@ -116,7 +116,7 @@ def learn_memory(
     held_out, S = learning.held_out, len(model.mixed)
     if len(held_out) < _LEAST:
         return Remembered(model, None, {NEAR: None})
-    keys, plain = keys_of(learning.vectors, model.key_columns), np.zeros((S + 2, 3))
+    keys, plain = keys_of(learning.vectors, model.key_columns), np.zeros((S + 2, 5))
     plain[S, 0] = 1
     near = remember(model, train.documents, train.targets, plain)
     asked = remembering(model, near)

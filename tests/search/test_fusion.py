@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail.data.sparse import csr_of_lists
-from longtail.search.fusion import Candidates, Fusion
+from longtail.search.fusion import Candidates, Fusion, by_frequency
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 
@@ -16,7 +16,7 @@ def unit(*shape: int, seed: int) -> FloatArray:
 
 
 def fusion(frequency: IntArray, seed: int = 0) -> Fusion:
-    return Fusion(np.random.default_rng(seed).normal(size=(3, 3)), frequency)
+    return Fusion(np.random.default_rng(seed).normal(size=(3, 5)), frequency)
 
 
 def test_candidates_of_two_searches_by_hand() -> None:
@@ -41,6 +41,14 @@ def test_candidates_of_two_searches_by_hand() -> None:
             assert found.scores[1, i, place] == pytest.approx(classifier)
             assert bool(found.truth[i, place]) == true
         assert not found.truth[i][found.ids[i] < 0].any()
+
+
+def test_weights_of_labels_by_hand() -> None:
+    weights, points = np.array([[2.0, 3, 5, 7, 11], [0, 0, 1, 0, 0]]), np.array([0, 1, 3])
+    one, three = 2 + 3 * np.log(2) + 7 / 2 + 11 * np.log(2) ** 2, 2 + 3 * np.log(4) + 21 / 4 + 11 * np.log(4) ** 2
+    np.testing.assert_allclose(by_frequency(weights, points), [[7, one, three], [1, 0, 0]])
+    of_earlier_models = [[7, 2 + 3 * np.log(2), 2 + 3 * np.log(4)], [1, 0, 0]]
+    np.testing.assert_allclose(by_frequency(weights[:, :3], points), of_earlier_models)
 
 
 def test_how_many_labels_are_candidates_by_hand() -> None:

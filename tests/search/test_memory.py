@@ -10,7 +10,7 @@ from longtail.data.sparse import CSR, csr_of_lists
 from longtail.errors import BadInput
 from longtail.search import remembering as module
 from longtail.search.exact import Exact
-from longtail.search.fusion import Candidates
+from longtail.search.fusion import Candidates, by_frequency
 from longtail.search.keys import Keys, keys_of
 from longtail.search.memory import Memory
 from longtail.search.remembering import Part, Remembering
@@ -187,8 +187,9 @@ def test_a_memory_that_knows_is_kept_and_one_that_guesses_is_not() -> None:
     weights, gain, _ = trial
     assert weights is not None
     assert gain.difference > 0.1
-    assert weights.shape == (4, 3)
-    assert (weights[2] @ [1, np.log(11), 0]) > max(weights[s] @ [1, np.log(11), 0] for s in (0, 1)) > 0
+    assert weights.shape == (4, 5)
+    *scorers, memory, _ = by_frequency(weights, frequency)[:, 0]
+    assert memory > max(scorers) > 0
     trials = [learn_one_more(candidates(600, False, seed), frequency) for seed in range(6)]
     assert sum(trial.weights is not None for trial in trials) <= 2
     assert all((trial.weights is not None) == (trial.gain.difference > 0.001) for trial in trials)

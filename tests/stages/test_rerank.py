@@ -113,7 +113,7 @@ def test_it_ranks_as_a_naive_twin_does(data: Dataset, reranked: Path) -> None:
             with torch.inference_mode():
                 logit = float(cross(**tokenizer(text, NAMES[label], return_tensors="pt")).logits[0, 0])
             f = float(model.fusion.frequency[label])
-            a, b, c = (row @ [1, np.log(1 + f), f == 0] for row in model.weights)
+            a, b, c = (row @ [1, np.log(1 + f), f == 0, f / (1 + f), np.log(1 + f) ** 2] for row in model.weights)
             scores.append((a * score + b * logit + c, label))
         scores.sort(reverse=True)
         lowest, last = scores[-1][0], found.scores[i, 3]
@@ -300,7 +300,7 @@ def test_a_memory_is_asked_without_what_was_held_out(data: Dataset, base: Path) 
     model = load(base, device="cpu", changes=False)
     rest, held_out = hold_out(data, 0.2, 0)
     assert model.fusion is not None
-    weights = np.insert(model.fusion.weights, -1, [8, 0, 0], axis=0)
+    weights = np.insert(model.fusion.weights, -1, [8, 0, 0, 0, 0], axis=0)
     knowing = model.fused_by(model.fusion, remember(model, data.train.documents, data.train.targets, weights))
     unseen = FirstStage(knowing, knowing).without_answers(rest.train)
     assert knowing.memory is not None
