@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -21,6 +22,14 @@ from longtail.testing.planted import planted
 for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
     if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
         signal.signal(getattr(signal, name), action)  # what nohup and "&" have us ignore, our processes would, too
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_wait_for_the_disk() -> Iterator[None]:
+    """Nobody cuts the power here; `tests/faults` sees that what is to reach the disk is asked to, and when."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", os.fstat)  # which refuses the same descriptors
+        yield
 
 
 @pytest.fixture
