@@ -1,27 +1,33 @@
-"""What tests of several rooms share."""
+"""What tests of several rooms share.
+
+Fixtures import what they need: the process that deals out the tests needs none of it, and all others wait for that one.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
-import torch
-from tiny_bert import write_tiny_bert
-
-from longtail import load, recipes
-from longtail.files import remove_folder
-from longtail.model.label_set import LabelSet
-from longtail.model.remembering import keep_titles, remember
-from longtail.testing.planted import planted
 
 for name, action in (("SIGINT", signal.default_int_handler), ("SIGHUP", signal.SIG_DFL)):
     if getattr(signal, name, None) and signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
         signal.signal(getattr(signal, name), action)  # what nohup and "&" have us ignore, our processes would, too
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Collect tests, but no garbage: there is none, and to look for it takes a third of the time."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -35,6 +41,8 @@ def no_wait_for_the_disk() -> Iterator[None]:
 @pytest.fixture
 def set_threads() -> Iterator[Callable[[int], None]]:
     """Sets the number of torch's threads, which is the old one again when the test ends."""
+    import torch
+
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
@@ -43,6 +51,8 @@ def set_threads() -> Iterator[Callable[[int], None]]:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a BERT of 2 layers, 32 wide, with random weights, 13 words and texts of at most 16 tokens."""
+    from tiny_bert import write_tiny_bert
+
     folder = tmp_path_factory.mktemp("tiny-bert")
     write_tiny_bert(folder)
     return folder
@@ -51,6 +61,9 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory):
     """The run folder of a model with 120 labels and every score kind of ngame."""
+    from longtail import recipes
+    from longtail.testing.planted import planted
+
     folder = tmp_path_factory.mktemp("served") / "run"
     dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
     options = {"epochs": 2, "classifier_epochs": 2, "batch": 64, "width": 32, "validation": 0.2, "tail_price": 0}
@@ -61,6 +74,13 @@ def trained(tmp_path_factory):
 @pytest.fixture(scope="session")
 def trained_with_memory(trained, tmp_path_factory):
     """The same, with a memory of its 400 training documents, whose weight was not learned."""
+    import numpy as np
+
+    from longtail import load
+    from longtail.files import remove_folder
+    from longtail.model.remembering import keep_titles, remember
+    from longtail.testing.planted import planted
+
     run = tmp_path_factory.mktemp("remembering") / "run"
     dataset = planted(0, documents=400, test_documents=50, labels=120).dataset
     shutil.copytree(trained, run)
@@ -88,6 +108,8 @@ def run_with_memory(trained_with_memory, tmp_path):
 @pytest.fixture
 def label_set(run):
     """The labels of a run."""
+    from longtail.model.label_set import LabelSet
+
     opened = LabelSet(run, device="cpu")
     yield opened
     opened.close()
