@@ -23,13 +23,14 @@ def test_the_list_says_what_the_verb_says(verb: str) -> None:
 @pytest.mark.parametrize("words", ["--help", "data --help", "data check --help", "no-such-verb"])
 def test_what_needs_no_model_does_not_wait_for_pytorch(words: str) -> None:
     program = f"""
-import sys
+import gc, sys
 from longtail.cli import main
 sys.argv = ["longtail", *{words.split()!r}]
 try:
     main()
 finally:
     assert "torch" not in sys.modules
+    assert gc.isenabled()
 """
     done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, text=True)
     assert "AssertionError" not in done.stderr
