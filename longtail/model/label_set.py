@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from functools import partial
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,13 +13,14 @@ import numpy as np
 
 from longtail.data.texts import MEND_TEXT, STORABLE, Texts, storable
 from longtail.devices import choose_device
-from longtail.errors import BadInput
+from longtail.errors import BadInput, LongtailError
 from longtail.files import remove_folder, remove_partial
 from longtail.locks import alone
 from longtail.model.base import Model
 from longtail.model.catalogue import Catalogue, Change, Correction, Example, State, state_of
 from longtail.model.corrections import checked
 from longtail.model.exports import keep_exports, open_to_answer
+from longtail.model.indexes import index_of, kept_indexes
 from longtail.model.integrity import NAME, must_be_there
 from longtail.model.narrowing import narrowing_of, still_narrowed
 from longtail.model.opening import open_model
@@ -29,11 +29,7 @@ from longtail.model.remembering import titles_of
 from longtail.model.saved import must_be_trained
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
-from longtail.search import build_index, open_index
-from longtail.search.base import Index
 from longtail.search.faiss import Approximate, Measured
-
-_SAMPLE = 2_000  # label texts that an approximate index is measured with
 
 
 class NewLabel(NamedTuple):
@@ -165,15 +161,27 @@ class LabelSet:
         return [] if reader is None else reader.since(self.state.folded)[1]
 
     def compact(self) -> None:
-        """Fold the changes into a new model folder, while others go on reading and changing the labels."""
-        with alone(self.run):
-            before, snapshot = self.state, self.refresh()
+        """Fold the changes into a new model folder, while others go on reading and changing the labels.
+
+        Raises:
+            LongtailError: they were compacted after they were opened here.
+        """
+        with self._alone():
             if self._reader is None:
                 return
-            remove_partial(self.run)
-            if snapshot.number > before.folded:
-                self._fold(before, snapshot)
+            if self.snapshot.number > self.state.folded:
+                self._fold(self.state, self.snapshot)
             self._writer.back_up()  # also where a crash came between the two
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Work in the run alone, on the model that was opened: who works on an older one would remove the run's."""
+        with alone(self.run):
+            self.refresh()
+            if self.compacted:
+                raise LongtailError("the labels were compacted after this process opened them; start again")
+            remove_partial(self.run)
+            yield
 
     def folded(self, snapshot: Snapshot) -> Model:
         """One model of all labels of a snapshot, to be saved: it looks for labels as the one that was built."""
@@ -189,7 +197,7 @@ class LabelSet:
         keep_exports(self.run / before.folder, folder)
         for kind, index in snapshot.segments[0].indexes.items():
             assert isinstance(index, Approximate)
-            _index(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
+            index_of(model, kind, index.measured.target, index.measured.method).save(folder / "index" / kind)
         self._writer.fold(before, snapshot.number, folder.name)
         for old in self.run.glob("model-*"):
             if old.name not in (folder.name, before.folder):
@@ -212,12 +220,14 @@ class LabelSet:
             method: an approximate one of `longtail.search.INDEXES`; by default the first of hnsw, ivfpq and ivfpq-disk
                 that fits in ``memory``.
             memory: GiB that the index may take.
+
+        Raises:
+            LongtailError: the labels were compacted after they were opened here.
         """
-        with alone(self.run):
-            remove_partial(self.run)
+        with self._alone():
             name = self.snapshot.scorer(kind).name
             folder = self.run / self.state.folder / "index" / name
-            built = _index(self.snapshot.base, name, target, method, memory)
+            built = index_of(self.snapshot.base, name, target, method, memory)
             remove_folder(folder)
             built.save(folder)
             return built.measured
@@ -245,7 +255,7 @@ class LabelSet:
         self._narrow = narrowing_of(model)
         if self._exact:
             model = model.over(model.labels, model.per_label(), model.ids)  # looks for labels by all numbers
-        indexes = {} if self._exact else dict(_kept(model, folder / "index"))
+        indexes = {} if self._exact else dict(kept_indexes(model, folder / "index"))
         first = Segment.of(model, indexes)
         if self._reader is not None:
             self._reader.number(first.lookup.id_of, first.lookup.next_id)
@@ -289,22 +299,6 @@ def _changes(model: Model, labels: Sequence[NewLabel]) -> list[Change]:
         Change(label.uid, label.text, label.examples, {name: of_label[i].copy() for name, of_label in rows.items()})
         for i, label in enumerate(labels)
     ]
-
-
-def _index(
-    model: Model, kind: str, target: float, method: str | None = None, memory: float | None = None
-) -> Approximate:
-    places = np.random.default_rng(0).permutation(len(model.labels))[:_SAMPLE]
-    queries = model.queries(model.encode(model.labels.take(places)), kind)
-    rows = partial(model.table, kind)
-    return build_index(rows, len(model.labels), queries, method=method, memory=memory, target=target)
-
-
-def _kept(model: Model, folder: Path) -> Iterator[tuple[str, Index]]:
-    """The approximate indexes that are kept with a model, by score kind."""
-    for kind in model.kinds:
-        if (folder / kind).is_dir():
-            yield kind, open_index(folder / kind, partial(model.table, kind))
 
 
 def _check(labels: Sequence[NewLabel]) -> None:

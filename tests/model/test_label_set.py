@@ -152,6 +152,23 @@ def test_of_two_that_compact_one_is_told(label_set, run):
     other.close()
 
 
+def test_who_opened_the_labels_before_they_were_compacted_removes_nothing(label_set, run, monkeypatch):
+    label_set.add([NewLabel("a", "text")])
+    label_set.refresh()
+    other = LabelSet(run, device="cpu")
+    other.compact()
+    other.close()
+    before = sorted(run.rglob("*"))
+    monkeypatch.setattr(LabelSet, "folded", lambda *_: pytest.fail("killed"))
+    for work in (label_set.compact, label_set.index):
+        with pytest.raises(LongtailError, match="were compacted after"):
+            work()
+    assert sorted(run.rglob("*")) == before
+    again = LabelSet(run, device="cpu")
+    assert "a" in uids(again.snapshot)
+    again.close()
+
+
 def test_predictions_of_the_command_line_have_the_changes(label_set, run):
     titles = label_set.snapshot.base.labels.fields["title"]
     text = f"{titles[0].split()[0]} {titles[50].split()[-1]}"
