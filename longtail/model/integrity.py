@@ -126,6 +126,10 @@ def check(connection: sqlite3.Connection, path: Path) -> tuple[str, int, str]:
     Raises:
         BadInput: something is not as it was written.
     """
+    remedy = f"remove it, if {NAME} is this run's own, which is whole; it is then written again"
+    known, told = path.with_name(KNOWN), {}
+    if known.exists():  # read first: who only reads the rows does not keep others from changing them meanwhile
+        told = read_json(known, remedy=remedy, keys={"identity": str, "last": int})
     (said,) = connection.execute("PRAGMA integrity_check(1)").fetchone()  # an index may lead past rows
     if said != "ok":
         raise broken(path, said.replace("\n", " "))
@@ -137,13 +141,10 @@ def check(connection: sqlite3.Connection, path: Path) -> tuple[str, int, str]:
     if signed != digest(*state) or state[-1] != f"{total:x}":
         raise broken(path, "another")
     trained, last, identity = state[0], state[1], state[6]
-    if (known := path.with_name(KNOWN)).exists():
-        remedy = f"remove it, if {NAME} is this run's own, which is whole; it is then written again"
-        told = read_json(known, remedy=remedy, keys={"identity": str, "last": int})
-        if told["identity"] != identity:
-            raise BadInput(known, f"expected the identity of {NAME}, found that of another", remedy=remedy)
-        if told["last"] > last:
-            raise broken(path, f"one of {last} changes, where {told['last']} were made")
+    if told and told["identity"] != identity:
+        raise BadInput(known, f"expected the identity of {NAME}, found that of another", remedy=remedy)
+    if told and told["last"] > last:
+        raise broken(path, f"one of {last} changes, where {told['last']} were made")
     return trained, last, identity
 
 

@@ -94,10 +94,11 @@ class LabelSet:
         """The labels with every change that was acknowledged before this call; some microseconds if there is none."""
         reader = self._opened_reader()
         if reader is not None and reader.touched():
-            state = reader.state()
-            if state.dropped > self.snapshot.number:  # what this snapshot lacks is only in the newer model
+            found, state = reader.since(self.snapshot.number), reader.state()
+            while state.dropped > self.snapshot.number:  # what this snapshot lacks is only in the newer model
                 self.snapshot = self._opened(state)
-            self.snapshot = self.snapshot.changed(*reader.since(self.snapshot.number))
+                found, state = reader.since(self.snapshot.number), reader.state()
+            self.snapshot = self.snapshot.changed(*found)
             kept = self.snapshot.corrections
             there, new = reader.corrections(kept.number)
             if new or len(there) < len(kept.kept):

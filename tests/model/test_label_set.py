@@ -12,7 +12,7 @@ from longtail import recipes
 from longtail.data.dataset import Dataset
 from longtail.data.texts import Texts
 from longtail.errors import BadInput, LongtailError
-from longtail.model import LabelSet, load
+from longtail.model import LabelSet, integrity, load
 from longtail.model.catalogue import Catalogue, Change
 from longtail.model.integrity import BACKUP, NAME
 from longtail.model.label_set import NewLabel, fingerprint
@@ -113,6 +113,46 @@ def test_a_reader_of_the_old_table_sees_what_comes_after_two_compactions(label_s
     label_set.add([NewLabel("last", "text")])
     assert {"n0", "n1", "last"} <= uids(other.refresh())
     other.close()
+
+
+def test_a_reader_that_is_overtaken_by_two_compactions_while_it_reads_misses_nothing(label_set, run, monkeypatch):
+    label_set.add([NewLabel("first", "text")])
+    label_set.close()
+    reader, read = LabelSet(run, device="cpu"), Catalogue.state
+    writer = Catalogue(run)
+    writer.put([Change("removed")])
+
+    def state(catalogue):
+        found = read(catalogue)
+        if catalogue is reader._reader:
+            monkeypatch.undo()
+            for name in ("second", "third"):
+                other = LabelSet(run, device="cpu")
+                other.add([NewLabel(name, "text")])
+                other.compact()
+                other.close()
+        return found
+
+    monkeypatch.setattr(Catalogue, "state", state)
+    reader.refresh()
+    assert {"first", "second", "third"} <= uids(reader.refresh())
+    writer.close()
+    reader.close()
+
+
+def test_changes_that_are_made_while_a_catalogue_is_only_read_are_no_fault_of_it(label_set, run, monkeypatch):
+    label_set.add([NewLabel("a", "text")])
+    read = integrity.read_json
+
+    def overtaken(*given, **asked):
+        label_set.add([NewLabel("b", "text")])
+        return read(*given, **asked)
+
+    monkeypatch.setattr(integrity, "read_json", overtaken)
+    monkeypatch.setattr("os.access", lambda *_: False)
+    catalogue = Catalogue(run)
+    assert {change.uid for change in catalogue.since(0)[1]} == {"a", "b"}
+    catalogue.close()
 
 
 def test_a_crash_while_compacting_changes_nothing(label_set, run, monkeypatch):
