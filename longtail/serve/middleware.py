@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from contextlib import suppress
 from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,6 +15,7 @@ from longtail.memory import is_out_of_memory
 from longtail.serve.telemetry import Metrics
 
 _log = logging.getLogger("longtail.serve")
+_REST = 2**26  # bytes of a body that are read once it was refused, at most
 SAFE = [  # the page is its own only source, and nothing may frame it
     (
         b"content-security-policy",
@@ -25,11 +27,11 @@ SAFE = [  # the page is its own only source, and nothing may frame it
 
 
 class Refused(Exception):
-    """A request that is answered before the application sees it."""
+    """A request that is answered before the application sees it; there may be more of its body."""
 
-    def __init__(self, status: int, detail: str) -> None:
+    def __init__(self, status: int, detail: str, *, more: bool = False) -> None:
         super().__init__(detail)
-        self.status, self.detail = status, detail
+        self.status, self.detail, self.more = status, detail, more
 
 
 class RequestGuard:
@@ -65,7 +67,10 @@ class RequestGuard:
         except asyncio.TimeoutError:
             await _answer(outwards, 408, "the body did not arrive in time")
         except Refused as refused:
-            await _answer(outwards, refused.status, refused.detail)
+            await _answer(outwards, refused.status, refused.detail, ends=not refused.more)
+            if refused.more:
+                await self._read_on(receive)
+                await send({"type": "http.response.body"})
         except Exception as error:  # noqa: BLE001  (it is logged, and its client told that there was one)
             if is_out_of_memory(error):
                 _log.error("there was not enough memory for a request", extra={"with": {"path": scope["path"]}})
@@ -84,7 +89,7 @@ class RequestGuard:
         """The whole body, if it is not too large."""
         said = dict(scope["headers"]).get(b"content-length", b"0")
         if said.isdigit() and int(said[:20]) > self._body:
-            raise Refused(413, f"the body is larger than {self._body:,} bytes")
+            raise Refused(413, f"the body is larger than {self._body:,} bytes", more=True)
         chunks, size, more = [], 0, True
         while more:
             message = await receive()
@@ -94,8 +99,17 @@ class RequestGuard:
             size += len(chunks[-1])
             more = message.get("more_body", False)
             if size > self._body:
-                raise Refused(413, f"the body is larger than {self._body:,} bytes")
+                raise Refused(413, f"the body is larger than {self._body:,} bytes", more=more)
         return b"".join(chunks)
+
+    async def _read_on(self, receive: Receive) -> None:
+        """Let a client that was refused send the rest: most read no answer before, and none once they are cut off."""
+        more, left, end = True, _REST, time.monotonic() + self._patience
+        with suppress(asyncio.TimeoutError):
+            while more and left > 0:
+                message = await asyncio.wait_for(receive(), end - time.monotonic())
+                left -= len(message.get("body", b""))
+                more = message.get("more_body", False)
 
 
 def failure(error: Exception) -> tuple[int, str]:
@@ -119,7 +133,12 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _answer(send: Send, status: int, detail: str) -> None:
-    headers: list[Any] = [(b"content-type", b"application/json"), (b"connection", b"close")]
+async def _answer(send: Send, status: int, detail: str, *, ends: bool = True) -> None:
+    body = json.dumps({"detail": detail}).encode()
+    headers: list[Any] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"detail": detail}).encode()})
+    await send({"type": "http.response.body", "body": body, "more_body": not ends})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import http.client
+import json
 import socket
 import sys
 import time
@@ -92,6 +94,28 @@ def test_a_head_that_comes_drop_by_drop_is_late_all_the_same(run, start_server):
             except OSError:
                 return
     raise AssertionError("the connection was kept")
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_who_sends_too_large_a_body_to_its_end_is_told_so(run, start_server, chunked):
+    server, part = start_server(run), b"x" * 2**16
+    for _ in range(5):
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        length = {} if chunked else {"Content-Length": str(200 * len(part))}
+        connection.request("POST", "/v1/predict", (part for _ in range(200)), length)
+        answer = connection.getresponse()
+        assert (answer.status, json.loads(answer.read())) == (
+            413,
+            {"detail": "the body is larger than 4,194,304 bytes"},
+        )
+        connection.close()
+
+
+def test_who_says_that_too_large_a_body_comes_is_told_at_once(run, start_server):
+    with connected(start_server(run)) as connection:
+        connection.settimeout(20)
+        connection.sendall(HALF + b"Length: 99999999\r\nExpect: 100-continue\r\n\r\n")
+        assert connection.recv(12) == b"HTTP/1.1 413"
 
 
 @pytest.mark.parametrize(
