@@ -42,7 +42,7 @@ class Warm:
     def run(
         self,
         *arguments: Any,
-        stdin: str | None = None,
+        stdin: str | bytes = b"",
         largest: int | None = None,
         folder: Path | None = None,
         environment: Mapping[str, str] | None = None,
@@ -58,7 +58,7 @@ class Warm:
         """
         assert self._process.stdin
         assert self._process.stdout
-        (self._folder / "in").write_text(stdin or "")
+        (self._folder / "in").write_bytes(stdin.encode() if isinstance(stdin, str) else stdin)
         asked = {"arguments": list(map(str, arguments)), "largest": largest, "folder": folder and str(folder)}
         asked["environment"] = dict(environment or {})
         self._process.stdin.write(json.dumps(asked) + "\n")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TextIO, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -21,6 +21,7 @@ from longtail.bulk.job import BATCH
 from longtail.cli import predict_parts as parts
 from longtail.cli.run_folder import RunFolder
 from longtail.cli.threshold import threshold_of
+from longtail.data.io.formats import decoded, decoded_line, stop
 from longtail.data.io.imports import Columns, texts_of_table
 from longtail.errors import BadInput
 from longtail.files import replacing
@@ -30,6 +31,7 @@ from longtail.model.predictions import Predictions, text_by_field
 from longtail.topk import AnyArray
 from longtail.units import printable
 
+_STANDARD_INPUT, _ENCODING = "standard input", "UTF-8"
 _Ask: TypeAlias = Callable[[list[dict[str, str]]], Iterator[Predictions]]  # texts to ranked labels, block by block
 
 _Input: TypeAlias = Annotated[
@@ -141,11 +143,11 @@ def _answer(model: Model, source: str, output: str | None, asked: _Asked) -> Non
     if probabilities:
         model.calibration(asked.kind)  # which refuses a model without, before anything is read
     ask = partial(model.stream, k=asked.k, kind=asked.kind, threshold=asked.threshold)
-    with _opened(source, asked.columns) as texts:
-        if output is None and (asked.table or sys.stdout.isatty()):
-            _print(model, ask, texts, probabilities, asked.explain)
-            return
-        given = list(texts)
+    texts = _texts(source, asked.columns)
+    if output is None and (asked.table or sys.stdout.isatty()):
+        _print(model, ask, texts, probabilities, asked.explain)
+        return
+    given = list(texts)
     lines = _json_lines(model, given, ask(given), probabilities, asked.explain)
     if output is None:
         sys.stdout.writelines(lines)
@@ -183,39 +185,32 @@ def _shown(text: str) -> str:
     return escape(printable(text))
 
 
-@contextmanager
-def _opened(name: str, columns: Columns) -> Iterator[Iterator[dict[str, str]]]:
-    """The texts of the input: one a line, or one a row of a table."""
+def _texts(name: str, columns: Columns) -> Iterator[dict[str, str]]:
+    """The texts of the input: one a row of a table, or one a line, which is a JSON object or a plain title."""
     if name == "-":
-        yield _texts(sys.stdin, "standard input")
+        yield from _texts_of_lines(map(_decoded, count(1), sys.stdin.buffer), _STANDARD_INPUT)
     elif not Path(name).is_file():
         raise BadInput(
             name, "expected a file of lines, found no such file", remedy="give --input FILE, or - for standard input"
         )
     elif parts.is_table(name):
         fields = texts_of_table(Path(name), columns).fields
-        yield (dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True))
+        yield from (dict(zip(fields, row, strict=True)) for row in zip(*fields.values(), strict=True))
     else:
-        with (
-            gzip.open(name, "rt", encoding="utf-8")
-            if name.endswith(".gz")
-            else Path(name).open(encoding="utf-8") as file
-        ):
-            yield _texts(file, name)
+        yield from _texts_of_lines(decoded(Path(name), _ENCODING), name)
 
 
-def _texts(file: TextIO, name: str) -> Iterator[dict[str, str]]:
-    """One text a line: a JSON object, or a plain title."""
-    number = 0
-    try:
-        for number, line in enumerate(file, 1):
-            text = (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
-            is_object = text.lstrip(" \t").startswith("{")
-            yield text_by_field(_object(text, name, number) if is_object else text, name, number)
-    except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
-        raise BadInput(
-            name, f"expected UTF-8 text, found {error}", remedy="convert the file", line=number + 1
-        ) from error
+def _decoded(number: int, raw: bytes) -> str:
+    """A line of standard input, whose own decoder reads on before it says that a line is not UTF-8."""
+    raw = raw.removeprefix(BOM_UTF8) if number == 1 else raw
+    return decoded_line(raw, Path(_STANDARD_INPUT), number, _ENCODING, stop)
+
+
+def _texts_of_lines(lines: Iterable[str], name: str) -> Iterator[dict[str, str]]:
+    for number, line in enumerate(lines, 1):
+        text = line.rstrip("\r\n")
+        is_object = text.lstrip(" \t").startswith("{")
+        yield text_by_field(_object(text, name, number) if is_object else text, name, number)
 
 
 def _object(text: str, name: str, number: int) -> Any:

@@ -318,6 +318,23 @@ def test_bad_input_is_one_line_and_status_1(trained, planted_folder, longtail, t
     assert not (tmp_path / "new").exists() or not (tmp_path / "new" / "model").exists()
 
 
+def test_a_line_that_cannot_be_read_is_named_wherever_lines_come_from(trained, longtail, tmp_path):
+    packed = gzip.compress(b"".join(b"%d\n" % i for i in range(9_000)))
+    said = "line 3: expected UTF-8 text, found byte 0xe9 at position 4; "
+    for name, content, problem in (
+        ("latin", b"a\nb\ncaf\xe9\nd\n", said),
+        ("latin.gz", gzip.compress(b"a\nb\ncaf\xe9\nd\n"), said),
+        ("broken.gz", packed[:5_000] + bytes(200) + packed[5_200:], "the gzip is broken or cut short"),
+    ):
+        (tmp_path / name).write_bytes(content)
+        status, output, errors = longtail("predict", trained[0], "--input", tmp_path / name)
+        assert (status, output, errors.count("\n")) == (1, "", 1), errors
+        assert problem in errors
+    status, output, errors = longtail("predict", trained[0], stdin=b"a\nb\ncaf\xe9\nd\n")
+    assert (status, output, errors.count("\n")) == (1, "", 1), errors
+    assert f"standard input, {said}" in errors
+
+
 def test_an_option_that_may_be_left_out_is_taken_as_it_is(longtail, tmp_path, planted_folder):
     missing = tmp_path / "red, green.npy"
     status, _, errors = longtail("train", "dpr", planted_folder, "--static-vectors", missing, "--out", tmp_path / "run")
