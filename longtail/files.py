@@ -40,8 +40,10 @@ def replacing(path: Path) -> Iterator[Path]:
     moment ``path`` holds the old content or the new one, whole.
 
     Raises:
+        BadInput: it is a folder, a pipe or a device.
         NotWritten: something went wrong with the file, as on a full disk.
     """
+    must_be_a_file(path, remedy="choose another place")  # who may write in /dev would have no more null
     with _partial(path) as folder:  # a library that has temporary files of its own leaves them there
         yield folder / path.name
         _sync(folder / path.name)

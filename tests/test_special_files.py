@@ -14,11 +14,13 @@ import pytest
 
 from longtail.arrays import load_arrays, read_archive, read_array, save_arrays
 from longtail.cli.labels import _read
+from longtail.cli.places import must_take
 from longtail.data.check import check
 from longtail.data.dataset import Dataset
 from longtail.data.io.imports import import_tables
+from longtail.data.io.writing import write_lines
 from longtail.errors import BadInput
-from longtail.files import kept, read_json
+from longtail.files import kept, read_json, write_json
 from longtail.model import load
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.report.outcome import Outcome
@@ -139,6 +141,25 @@ def test_in_a_cache(tmp_path, what):
     assert "expected a file" in refused(lambda: read_array(tmp_path / "array", remedy="make it again"))
     assert "expected a file" in refused(lambda: read_archive(tmp_path / "array", ["ids"], remedy="make it again"))
     assert "expected a file" in refused(lambda: read_json(tmp_path / "array", remedy="make it again"))
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_in_the_place_of_a_file_that_is_written(tmp_path, what):
+    """Who may write in /dev would have a file in the place of its null."""
+    path = tmp_path / "out"
+    put(path, what)
+    before = path.lstat()
+    for write in (lambda: write_json(path, {}), lambda: must_take(path), lambda: write_lines(path, ["a"])):
+        assert "expected a file" in refused(write)
+    assert [*tmp_path.iterdir()] == [path]
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="a name of an open file is one of Linux")
+def test_the_name_of_an_open_file_is_not_replaced(tmp_path):
+    with (tmp_path / "open").open("w") as file:
+        (tmp_path / "stdout").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        assert "expected a file to write, found a pipe" in refused(lambda: must_take(tmp_path / "stdout"))
 
 
 def test_a_link_to_a_file_is_a_file(run, tmp_path):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 
+from longtail.cli.places import must_take
 from longtail.cli.run_folder import RunFolder
 from longtail.data.io.formats import json_lines
 from longtail.data.io.writing import write_lines
@@ -142,6 +143,8 @@ def corrections(
     ] = None,
 ) -> None:
     """Give the corrections as JSON lines, a text each, which train and data import read as documents with labels."""
+    if out is not None:
+        must_take(out)
     label_set = LabelSet(run, device="cpu", exact=True)
     lines = [json.dumps(record, ensure_ascii=False) for record in label_set.corrected_texts()]
     label_set.close()
