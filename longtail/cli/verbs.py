@@ -8,8 +8,9 @@ import re
 import sys
 from contextlib import suppress
 from importlib import import_module
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TextIO
 
 import typer
 from rich.console import Console
@@ -185,7 +186,9 @@ for _name, _verb in VERBS.items():
 
 def run() -> None:
     """Do what the arguments of this process ask for, and end it: see `longtail.cli.main`."""
+    sys.stdin = sys.stdin or TextIOWrapper(BytesIO())  # where there is none
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - where there is none
+    _take_every_letter(sys.stdout)
     try:
         status = app(prog_name="longtail", standalone_mode=False)
         sys.stdout.flush()
@@ -210,6 +213,15 @@ def run() -> None:
             raise
         _leave_output()
         _refuse(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+
+
+def _take_every_letter(output: TextIO) -> None:
+    """Have an output take text that its locale has no letters for: lines for programs are UTF-8, as files are."""
+    if isinstance(output, TextIOWrapper):
+        if output.isatty():
+            output.reconfigure(errors="backslashreplace")
+        else:
+            output.reconfigure(encoding="utf-8", errors=output.errors)
 
 
 def _as_given(error: LongtailError) -> str:

@@ -132,3 +132,8 @@ def test_an_output_that_is_full_is_one_line():
 def test_an_output_that_is_closed_is_none():
     process = program("import os, sys\nsys.stdout = None\nfrom longtail.cli import main; main()", "--version")
     assert (process.communicate()[1], process.returncode) == ("", 0)
+
+
+def test_an_input_that_is_closed_is_empty(run):
+    process = program("import sys\nsys.stdin = None\nfrom longtail.cli import main; main()", "predict", run)
+    assert (*process.communicate(), process.returncode) == ("", "", 0)

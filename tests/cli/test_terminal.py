@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -43,6 +46,17 @@ def test_ranked_labels(run, table, longtail):
     status, output, errors = longtail("predict", run, "--k", 1, *(["--table"] if table else []), stdin=given)
     assert (status, errors) == (0, "")
     assert_shown(output, 3 if table else 1)  # the title is wrapped at the width of the terminal
+
+
+def test_lines_for_programs_are_utf_8_whatever_the_locale(run):
+    label_set = LabelSet(run, device="cpu")
+    label_set.add([NewLabel("greek", "Ωμέγα, 靴 👩‍👧")])
+    label_set.close()
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = [sys.executable, "-m", "longtail", "labels", "find", str(run), "greek"]
+    done = subprocess.run(command, capture_output=True, env=plain, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout.decode()) == {"uid": "greek", "text": "Ωμέγα, 靴 👩‍👧"}
 
 
 def test_labels_that_are_listed_can_be_added_again(run, tmp_path):
