@@ -116,10 +116,11 @@ class Catalogue(CatalogueFile):
             changes.append(Change(uid, text, json.loads(examples), _arrays(rows), given))
         return number, changes
 
-    def put(self, changes: Sequence[Change], known: Known = lambda _: None, first: int = 0) -> None:
-        """Record changes, all of them or none; they are on the disk when this returns.
+    def put(self, changes: Sequence[Change], known: Known = lambda _: None, first: int = 0) -> int:
+        """Record changes, all of them or none, and say how many; they are on the disk when this returns.
 
-        A label that had an id before keeps it; another that is added gets the next one that no label ever had.
+        A label that had an id before keeps it; another that is added gets the next one that no label ever had. One that
+        was removed already, perhaps by somebody else a moment ago, is not removed again.
 
         Args:
             changes: without ids.
@@ -127,12 +128,19 @@ class Catalogue(CatalogueFile):
             first: no label of that model has this id or a higher one.
         """
         with self._changing():
+            changes = [change for change in changes if change.text is not None or not self._is_removed(change.uid)]
             self._number([(change.uid, change.text is not None) for change in changes], known, first)
             numbers = self._further(len(changes))
             for number, change in zip(numbers, changes, strict=True):
                 row = (change.uid, number, change.text, json.dumps(list(change.examples)), save(dict(change.rows)))
                 self._replace("labels", f"{LABELS} WHERE uid = ?", (change.uid,), row)
         integrity.remember(self.path, self._identity, numbers.stop - 1)
+        return len(changes)
+
+    def _is_removed(self, uid: str) -> bool:
+        """Whether the newest change of a label is that it was removed."""
+        query = "SELECT 1 FROM labels WHERE uid = ? AND text IS NULL"
+        return self._connection.execute(query, (uid,)).fetchone() is not None
 
     def _further(self, count: int) -> range:
         """Numbers of so many further changes."""

@@ -115,9 +115,9 @@ class LabelSet:
         _check(labels)
         self._put(_changes(self.snapshot.base, labels))
 
-    def remove(self, uids: Sequence[str]) -> None:
-        """Remove labels, as `add` adds them; a uid that is not there is of no effect."""
-        self._put([Change(uid) for uid in uids])
+    def remove(self, uids: Sequence[str]) -> int:
+        """Remove labels, as `add` adds them, and say how many; one that was removed before does not count."""
+        return self._put([Change(uid) for uid in uids])
 
     def correct(self, corrections: Sequence[Correction]) -> list[Correction]:
         """Keep what a person says of texts and labels: all of it or nothing, on the disk when this returns.
@@ -152,9 +152,9 @@ class LabelSet:
         snapshot = self.refresh()
         return snapshot.corrections.texts(text_of)
 
-    def _put(self, changes: Sequence[Change]) -> None:
+    def _put(self, changes: Sequence[Change]) -> int:
         trained = self.snapshot.segments[0].lookup
-        self._writer.put(changes, trained.id_of, trained.next_id)
+        return self._writer.put(changes, trained.id_of, trained.next_id)
 
     def changes(self) -> list[Change]:
         """The newest change of every label that was changed since the model was built."""

@@ -145,9 +145,9 @@ class Service:
         """Remove a label, and say whether it was there."""
         if await self.read(lambda snapshot: snapshot.find(uid)) is None:
             return False
-        await self._change(lambda: self.label_set.remove([uid]))
-        self._metrics.changes.labels("remove").inc()
-        return True
+        removed = await self._change(lambda: self.label_set.remove([uid]))
+        self._metrics.changes.labels("remove").inc(removed)
+        return bool(removed)
 
     async def correct(self, correction: Correction) -> Correction | None:
         """Keep a correction, and give it as it is kept; None where there is no such label."""

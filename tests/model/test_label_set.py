@@ -54,6 +54,19 @@ def test_others_see_a_change_at_once(label_set, run):
     other.close()
 
 
+def test_of_two_that_remove_a_label_one_is_told_that_it_did(label_set, run):
+    label_set.add([NewLabel("a", "text"), NewLabel("b", "text")])
+    other = LabelSet(run, device="cpu")
+    trained = label_set.snapshot.base.labels.uids[0]
+    assert label_set.remove(["a", trained]) == 2
+    last = label_set.refresh().number
+    assert (other.remove(["a", trained]), other.remove(["a", "b"])) == (0, 1)
+    assert label_set.refresh().number == last + 1
+    other.add([NewLabel("a", "text")])
+    assert label_set.remove(["a"]) == 1
+    other.close()
+
+
 def test_changes_are_all_there_or_none_is(label_set):
     rows = {name: array[:1] for name, array in label_set.snapshot.base.per_label().items()}
     with pytest.raises(sqlite3.Error):
