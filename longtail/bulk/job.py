@@ -85,6 +85,8 @@ def predict_parts(
     pyarrow("predicting Parquet")
     console = console or Console(quiet=True)
     folder = Place.of(output)
+    if folder.system.exists(folder.path) and not folder.system.isdir(folder.path):
+        raise BadInput(output, "expected a folder, or a new name for one, found a file", remedy="choose another name")
     parts = _outside(folder, parts_of(inputs))
     ranker.model  # noqa: B018  (a ranker that cannot be is refused before anything is made)
     with alone(Path(folder.path) if folder.is_local else None):

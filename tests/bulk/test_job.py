@@ -228,6 +228,7 @@ def test_an_engine_that_gives_other_columns_is_found_out(trained, write_parts, t
         (["in/a.parquet", "more/a.parquet"], "out", "expected parts of different names, found .*in/a.parquet"),
         (["in"], "in", "expected a folder without parts that are read, found .*in/a.parquet in it"),
         (["in"], "more", "more: is there already, and holds something else"),
+        (["in"], "text/a.parquet", "text/a.parquet: expected a folder, or a new name for one, found a file"),
         (["text"], "out", "text/a.parquet: is not readable as Parquet"),
         (["nowhere://in"], "out", "nowhere://in: expected a path or URL that fsspec opens, found none"),
     ],
