@@ -27,7 +27,8 @@ class Finished(NamedTuple):
     Attributes:
         now: the model that the run ranks by.
         before: the model that has not seen these documents; the same where the run never gave them back.
-        weighed: the options of `longtail.stages.held_out.FusionOptions` that say how, and on which documents.
+        weighed: the options of `longtail.stages.held_out.FusionOptions` that say how, and on which documents; where the
+            run has no option to ask for a memory, it is asked for if the run has one.
     """
 
     now: Model
@@ -53,7 +54,7 @@ class Finished(NamedTuple):
             problem = "expected the model that has not seen the documents held out, found a run of an earlier version"
             raise BadInput(folder, problem, remedy="train it again, or with refit off")
         weighed = {name: given[name] for name in _WEIGHED if name in given}
-        return cls(now, before or now, {"memory": True, "validation": 0.0, **weighed})
+        return cls(now, before or now, {"memory": now.memory is not None, "validation": 0.0, **weighed})
 
 
 def arguments_of(folder: Path, dataset: Dataset) -> Mapping[str, Any]:
