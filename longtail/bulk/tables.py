@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 from longtail.bulk.ranker import BadRow, Ranker
 from longtail.data.io.tables import csv_rows
@@ -39,13 +40,22 @@ def predict_table(ranker: Ranker, table: Path, output: Path, *, batch: int) -> i
     ranker.must_fit(names, str(table))
     rows = 0
     with replacing(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, delimiter="\t" if output.suffix.lower() == ".tsv" else ",", lineterminator="\n")
+        writer = csv.writer(_Lines(file), delimiter="\t" if output.suffix.lower() == ".tsv" else ",")
         writer.writerow([*names, *ranker.added])
         while block:
             writer.writerows(_with_answers(ranker, table, names, block))
             rows += len(block)
             block = list(islice(cells, batch))
     return rows
+
+
+class _Lines(NamedTuple):
+    """Ends each row in a line feed alone; as the writer ends them in a return, too, it quotes a cell that has one."""
+
+    file: TextIO
+
+    def write(self, row: str) -> None:
+        self.file.write(row.removesuffix("\r\n") + "\n")
 
 
 def _with_answers(

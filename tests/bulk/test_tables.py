@@ -9,6 +9,7 @@ import pytest
 
 from longtail import Ranker
 from longtail.bulk.tables import predict_table
+from longtail.data.io.tables import csv_rows
 from longtail.errors import BadInput
 
 
@@ -35,3 +36,12 @@ def test_no_row_of_one_column_is_passed_over(trained, tmp_path):
     with pytest.raises(BadInput, match=r't\.csv, line 3: .* found a blank line; take it out, or write ""'):
         ranked(trained, tmp_path, "title\na\n\n\nb\n")
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_cell_with_a_return_is_written_so_that_it_can_be_read_again(trained, tmp_path):
+    cells = ["a\rb", "c\nd", "e\r\nf", 'g "h", i', "j"]
+    with (tmp_path / "t.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["title"], *([cell] for cell in cells)])
+    predict_table(Ranker(trained, k=1, device="cpu"), tmp_path / "t.csv", tmp_path / "out.csv", batch=2)
+    assert [row[0] for _, row in csv_rows(tmp_path / "out.csv")] == ["title", *cells]
+    assert (tmp_path / "out.csv").read_bytes().endswith(b"]\n")
