@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from longtail.arrays import read_array
+from longtail.data.io.formats import lines
 from longtail.errors import BadInput
 from longtail.modules.table import Table
 
@@ -33,10 +34,7 @@ def start_from(table: Table, names: Sequence[str], path: Path) -> tuple[int, int
         if not file.is_file():
             raise BadInput(file, "there is no such file", remedy="static vectors are an .npy file and a .txt file")
     vectors = read_array(path, remedy="write the file again")
-    try:
-        vocabulary = words.read_text(encoding="utf-8").splitlines()
-    except ValueError as error:
-        raise BadInput(words, f"expected UTF-8 text, found {error}", remedy="write the file again") from error
+    vocabulary = [*lines(words)]
     if vectors.shape != (len(vocabulary), table.width):
         problem = f"expected ({len(vocabulary)}, {table.width}), by its words and the width, found {vectors.shape}"
         raise BadInput(path, problem, remedy="give the words of these vectors, and their width")

@@ -80,6 +80,14 @@ def test_known_words_start_from_static_vectors(tmp_path: Path) -> None:
     assert torch.equal(model.table.weight[others], before[others])
 
 
+def test_words_of_static_vectors_are_cut_at_line_feeds_alone(tmp_path: Path) -> None:
+    """Published vocabularies have words with further characters that Python takes for the end of a line."""
+    model = encoder(width=2)
+    path = static(tmp_path, "a\x85b\n\u2028\nred\n", np.array([[9.0, 9.0], [9.0, 9.0], [0.0, 15.0]], np.float32))
+    assert model.start_from(path)[0] == 1
+    assert model.table.weight[model.tokenizer.features.index("red")].tolist() == pytest.approx([0.0, 1.0])
+
+
 def test_no_known_word_changes_nothing(tmp_path: Path) -> None:
     model = encoder(width=2)
     before = model.table.weight.detach().clone()
