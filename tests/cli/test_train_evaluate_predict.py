@@ -168,6 +168,18 @@ def test_a_byte_order_mark_and_blanks_before_an_object_are_no_text(trained, long
         assert [json.loads(line)["text"] for line in output.splitlines()] == expected
 
 
+def test_a_return_within_a_line_begins_no_other_text(trained, longtail, tmp_path):
+    content = b"some\rtext\r\nanother\n"
+    (tmp_path / "lines.txt").write_bytes(content)
+    with gzip.open(tmp_path / "lines.txt.gz", "wb") as file:
+        file.write(content)
+    for given in ({}, {"--input": tmp_path / "lines.txt"}, {"--input": tmp_path / "lines.txt.gz"}):
+        words = [word for option in given.items() for word in option]
+        status, output, errors = longtail("predict", trained[0], "--k", 1, *words, stdin=content.decode())
+        assert status == 0, errors
+        assert [json.loads(line)["text"] for line in output.splitlines()] == ["some\rtext", "another"]
+
+
 def test_predict_reads_a_table_by_its_columns(trained, longtail, tmp_path):
     titles = ['with "quotes", a comma\nand a line end', "plain"]
     with (tmp_path / "new.csv").open("w", newline="", encoding="utf-8") as file:
