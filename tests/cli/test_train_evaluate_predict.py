@@ -180,6 +180,13 @@ def test_a_return_within_a_line_begins_no_other_text(trained, longtail, tmp_path
         assert [json.loads(line)["text"] for line in output.splitlines()] == ["some\rtext", "another"]
 
 
+def test_texts_of_a_table_to_rank_may_have_one_uid(trained, longtail, tmp_path):
+    (tmp_path / "new.csv").write_text("uid,title\n7,some text\n7,another\n")
+    status, output, errors = longtail("predict", trained[0], "--input", tmp_path / "new.csv", "--k", 1)
+    assert status == 0, errors
+    assert [json.loads(line)["text"] for line in output.splitlines()] == ["some text", "another"]
+
+
 def test_predict_reads_a_table_by_its_columns(trained, longtail, tmp_path):
     titles = ['with "quotes", a comma\nand a line end', "plain"]
     with (tmp_path / "new.csv").open("w", newline="", encoding="utf-8") as file:

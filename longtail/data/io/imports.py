@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -29,11 +29,11 @@ Lookup: TypeAlias = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Which columns of a table hold what; ``content`` and ``uid`` may be missing in it."""
+    """Which columns of a table hold what; ``content`` and ``uid`` may be missing in it, and ``uid`` be left aside."""
 
     title: str = "title"
     content: str = "content"
-    uid: str = "uid"
+    uid: str | None = "uid"
     labels: str = "labels"
 
 
@@ -107,12 +107,12 @@ def import_tables(
 
 
 def texts_of_table(path: Path, columns: Columns = Columns()) -> Texts:
-    """The texts of a table, row by row, as `import_tables` reads them; its labels are left aside.
+    """The texts of a table, row by row, as `import_tables` reads them; its uids and labels are left aside.
 
     Raises:
         BadInput: the table is malformed, or has no such column of texts.
     """
-    return _texts(path, columns, "utf-8", lambda _: None)
+    return _texts(path, replace(columns, uid=None), "utf-8", lambda _: None)
 
 
 def _split(path: Path, documents: Texts, rows: Rows, labels: int, columns: Columns) -> Split:
@@ -206,7 +206,8 @@ def _text(record: Fields, columns: Columns) -> tuple[str, str, str]:
     """uid, title and content of a record."""
     if columns.title not in record:
         raise _missing(record, columns.title, "text", "text")
-    values = record.get(columns.uid), record[columns.title], record.get(columns.content)
+    uid = None if columns.uid is None else record.get(columns.uid)
+    values = uid, record[columns.title], record.get(columns.content)
     uid, title, content = (str(value) if type(value) is int else value for value in values)
     if not isinstance(title, str):
         raise _Wrong(f'expected text in column "{columns.title}", found {excerpt(title)}', "write text into it")
