@@ -70,7 +70,7 @@ class Hops(nn.Module):
             for k in range(1, self.times):
                 around = (bank[np.maximum(links[part], 0), k - 1] * there).sum(1) / counts if links.shape[1] else 0.0
                 out[part, k] = _unit(out[part, k - 1] + around)
-        return out.reshape(len(x), -1)
+        return out.reshape(len(x), self.times * self.width)
 
     def enrich(
         self, x: FloatArray, links: IntArray, _texts: FloatArray | None = None, chances: FloatArray | None = None

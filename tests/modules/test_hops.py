@@ -76,6 +76,12 @@ def test_what_is_read_has_the_text_first_and_hops_of_unit_length(made: Hops) -> 
     assert made.alone(X) is X
 
 
+def test_no_texts_have_no_hops_of_the_same_width(made: Hops) -> None:
+    """Labels that are added without examples ask for them."""
+    read, weights = made.enrich(X[:0], LINKS[:0])
+    assert (read.shape, weights.shape) == ((0, (H + 1) * D), (0, LINKS.shape[1]))
+
+
 def test_saved_and_loaded_they_are_bit_equal(made: Hops, tmp_path: Path) -> None:
     made.save(tmp_path)
     np.testing.assert_array_equal(Hops.load(tmp_path, made.settings()).enrich(X, LINKS)[0], made.enrich(X, LINKS)[0])
