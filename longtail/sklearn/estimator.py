@@ -27,6 +27,7 @@ from longtail.sklearn.targets import (
     Form,
     LabelTexts,
     Targets,
+    array_of,
     columns_of,
     in_order,
     label_records,
@@ -292,8 +293,8 @@ class LongtailClassifier(ClassifierMixin, BaseEstimator):
         return self.model_.predict(texts_in(X), k or asked)
 
     def _matrix(self, rows: IntArray, values: AnyArray) -> Any:
-        matrix = matrix_of(rows, values, len(self.classes_))
-        return matrix if self._form in ("lists", "sparse") else matrix.toarray()
+        made = matrix_of if self._form in ("lists", "sparse") else array_of
+        return made(rows, values, len(self.classes_))
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled: the files of the model's folder are in it, so that it can be opened anywhere."""

@@ -197,3 +197,12 @@ def matrix_of(rows: IntArray, values: AnyArray, labels: int) -> Any:
     matrix = sparse.csr_array((values[there], rows[there], ends), shape=(len(rows), labels))
     matrix.sort_indices()
     return matrix
+
+
+def array_of(rows: IntArray, values: AnyArray, labels: int) -> AnyArray:
+    """The same as an array; a label that is not ranked has 0, or less than all that are, if one of them is below 0."""
+    there = rows >= 0
+    least = np.min(values, axis=1, where=there, initial=0)  # (n,)
+    found = np.repeat(np.where(least < 0, least - 1, 0).astype(values.dtype)[:, None], labels, axis=1)
+    found[there.nonzero()[0], rows[there]] = values[there]
+    return found

@@ -126,6 +126,22 @@ def test_one_label_a_text_is_what_a_classifier_has():
     assert classifier.score(X_TEST, found) == 1
 
 
+def test_labels_that_are_not_ranked_are_behind_those_that_are():
+    """A linear recipe ranks no label that no document has, and its scores may all be below 0."""
+    y = np.pad(Y.toarray(), ((0, 0), (1, 1)))
+    classifier = LongtailClassifier("dismec", validation=0.2, device="cpu").fit(X, y)
+    found = classifier.model_.predict(X_TEST, 42)
+    ranked = [set(row[row >= 0].tolist()) for row in found.rows]
+    assert (found.scores[:, 0] < 0).any()
+    assert not any(row & {0, 41} for row in ranked)
+    scores = classifier.decision_function(X_TEST)
+    np.testing.assert_array_equal(scores.argmax(1), found.rows[:, 0])
+    for row, its in zip(ranked, scores, strict=True):
+        assert max(its[[i for i in range(42) if i not in row]]) < its[list(row)].min()
+    assert classifier.predict_proba(X_TEST)[:, [0, 41]].max() == 0
+    assert classifier.predict(X_TEST)[:, [0, 41]].max() == 0
+
+
 def test_a_label_that_no_text_has_is_known_by_its_own(of_lists):
     texts = dict(zip(NAMES, TEXTS, strict=True)) | {"zz": "zebra zoo"}
     classifier = clone(of_lists).set_params(label_texts=texts, epochs=1).fit(X, lists(Y))
