@@ -80,7 +80,7 @@ def _judged(path: Path, queries: Mapping[str, int], labels: Mapping[str, int], n
     """Grades of pairs; of a pair that is graded twice, the last."""
     found, known, rows = dict[tuple[int, int], str](), 0, 0
     for cells in read_cells(path, ("query", "keyword", "grade")):
-        pair = queries.get(cells.text("query"), -1), labels.get(cells.text("keyword"), -1)
+        pair = queries.get(cells.name("query"), -1), labels.get(cells.name("keyword"), -1)
         rows += 1
         if min(pair) >= 0 and cells.text("grade"):
             found[pair] = cells.text("grade")
@@ -95,7 +95,7 @@ def _logged(path: Path, queries: Mapping[str, int], labels: Mapping[str, int], n
     entries: list[tuple[int, int, float, float, float]] = []
     searches, rows = defaultdict[int, set[object]](set), 0
     for rows, cells in enumerate(read_cells(path, ("query", "keyword", "propensity")), 1):
-        query, keyword = queries.get(cells.text("query"), -1), cells.text("keyword")
+        query, keyword = queries.get(cells.name("query"), -1), cells.name("keyword")
         entry = _entry(cells, shown=bool(keyword))
         if query >= 0:
             searches[query].add(cells.text("event") or rows)
@@ -124,7 +124,7 @@ def _attributes(
     for cells in read_cells(path, ("keyword",)):
         rows += 1
         names = [name for name in cells.record if name in fields and name not in (*FIELDS, "keyword")]
-        label = labels.get(cells.text("keyword"), -1)
+        label = labels.get(cells.name("keyword"), -1)
         known += label >= 0
         for name in names if label >= 0 else ():
             of_label.setdefault(name, [frozenset()] * len(dataset.labels))[label] = _values(cells.text(name))

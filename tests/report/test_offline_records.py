@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from longtail.data.dataset import Dataset
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.report.offline_records import read_records
 
@@ -44,3 +45,17 @@ def test_what_only_python_takes_for_a_number_is_none(tmp_path: Path, clicks: str
     log = put(tmp_path / "log.csv", ["query", "keyword", "propensity", "clicks"], ["q", "x", 0.5, clicks])
     with pytest.raises(BadInput, match=f"of at least 0 in column .clicks., found '{clicks}'"):
         read_records(DATA, None, None, log, None)
+
+
+def test_names_are_found_with_blanks_around_them_and_in_any_normal_form(tmp_path: Path) -> None:
+    test = Dataset.from_texts([" caf\u00e9 ", "the\u0301"], [[0], [1]], LABELS).train
+    data = replace(DATA, test=test, labels=Texts.of(["x ", "\u00e9", "z"]))
+    rows = [["cafe\u0301", "x", 1], [" caf\u00e9", "e\u0301", 2], ["th\u00e9 ", " x ", 3]]
+    table = put(tmp_path / "judged.csv", ["query", "keyword", "grade"], *rows)
+    found = read_records(data, None, table, None, None).judged
+    assert found is not None
+    assert list(zip(found.rows.tolist(), found.labels.tolist(), found.grades, strict=True)) == [
+        (0, 0, "1"),
+        (0, 1, "2"),
+        (1, 0, "3"),
+    ]

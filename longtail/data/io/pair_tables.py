@@ -10,18 +10,22 @@ from typing import Any
 from longtail.data.io.formats import excerpt, read_number
 from longtail.data.io.records import plain
 from longtail.data.io.tables import read_table, wrong
-from longtail.data.texts import Texts
+from longtail.data.texts import Texts, canonical
 from longtail.errors import BadInput
 
 
 def positions(texts: Texts) -> dict[str, int]:
-    """The place of each text by its uid and by its title; the first of those that share one."""
+    """The place of each text by its uid and by its title, as `Cells.name` has them: the first of equal ones."""
     found: dict[str, int] = {}
     for column in (texts.uids, texts.fields["title"]):
-        for i, name in enumerate(column):
+        for i, name in enumerate(map(_name, column)):
             if name:
                 found.setdefault(name, i)
     return found
+
+
+def _name(text: str) -> str:
+    return canonical(text.strip())
 
 
 class Cells:
@@ -36,6 +40,10 @@ class Cells:
             return plain(self.record.get(column)).strip()
         except TypeError as error:
             raise self._wrong(f'{error} in column "{column}"', "write such values into it") from None
+
+    def name(self, column: str) -> str:
+        """A cell that names a text by its uid or title: in Unicode NFC, without spaces around it."""
+        return _name(self.text(column))
 
     def number(self, column: str, default: float, *, most: float = math.inf, above: float = -math.inf) -> float:
         """A cell as a finite number of at least 0, above ``above``, at most ``most``; the default for an empty one."""
