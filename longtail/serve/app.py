@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from fastapi import APIRouter, Body, Depends, FastAPI, HTTPException, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.types import ASGIApp
 
 import longtail
@@ -43,6 +44,15 @@ api = APIRouter(prefix="/v1", tags=["model"])
 operation = APIRouter(tags=["operation"])
 
 
+class _Any(PathConvertor):
+    """A uid as it is: a path of Starlette's own ends at a line feed."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("any", _Any())
+
+
 @api.post("/predict", response_model=schemas.PredictAnswer, responses=problems(400, 408))
 async def predict(asked: schemas.PredictRequest, service: Served) -> Response:
     """Rank labels for texts."""
@@ -69,7 +79,7 @@ async def labels(
     return Json({"labels": await service.read(look)})
 
 
-@api.get("/labels/{uid:path}", response_model=schemas.LabelAnswer, responses=problems(404))
+@api.get("/labels/{uid:any}", response_model=schemas.LabelAnswer, responses=problems(404))
 async def label(uid: UidInPath, service: Served) -> Response:
     """A label by its uid."""
     must_be_text(uid)
@@ -107,7 +117,7 @@ async def add(asked: Annotated[schemas.AddedLabels, Body()], service: Served) ->
 
 
 @api.delete(
-    "/labels/{uid:path}",
+    "/labels/{uid:any}",
     status_code=204,
     response_class=Response,
     responses=problems(401, 403, 404),

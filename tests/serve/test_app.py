@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -84,6 +85,15 @@ def test_a_label_is_there_from_the_next_request_on_and_gone_from_the_next(client
     assert "a/b c?" not in [label["uid"] for label in predict(client, known, 1000)]
     assert client.get("/v1/labels/a%2Fb%20c%3F").status_code == 404
     assert client.delete("/v1/labels/a%2Fb%20c%3F", headers=bearer).status_code == 404
+
+
+@pytest.mark.parametrize("uid", ["a/../b", "..", "a\nb", "a\n", "\u2028", "e\u0301 #1"])
+def test_any_uid_is_found_and_removed(client, bearer, uid):
+    assert client.post("/v1/labels", json={"uid": uid, "text": "some text"}, headers=bearer).status_code == 201
+    path = "/v1/labels/" + quote(uid, safe="").replace(".", "%2E")
+    assert client.get(path).json()["uid"] == uid
+    assert client.delete(path, headers=bearer).status_code == 204
+    assert client.get(path).status_code == 404
 
 
 def test_a_list_of_labels_is_added_whole_or_not_at_all(client, bearer):
