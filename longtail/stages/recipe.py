@@ -194,6 +194,7 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
             elif run.dry:
                 raise Planned
             run.progress.chosen = ranks.told(run.progress.chosen)
+        run.progress.claim()  # of a run within another, too, before there is one within that
         model = finish(run, _fitted(page, run, dataset, _as_chosen(o, run)))
         if run.folder is not None and first:
             forget_within(run.folder)

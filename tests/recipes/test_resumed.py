@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,32 +35,71 @@ class Stop(Exception):
     pass
 
 
+class Steps:
+    """Takes steps, and stops a run before some of them.
+
+    Attributes:
+        taken: how many.
+        stops: the numbers of those that are not taken at first.
+    """
+
+    def __init__(self, plain: Callable[..., dict[str, float]]) -> None:
+        self.taken, self.stops, self._plain = 0, set[int](), plain
+
+    def __call__(self, *arguments: object, **options: object) -> dict[str, float]:
+        if options["seed"]:  # the plan's trial steps have seed 0
+            if self.taken in self.stops:
+                self.stops.remove(self.taken)
+                raise Stop
+            self.taken += 1
+        return self._plain(*arguments, **options)
+
+    def restarted(self) -> int:
+        """Count from 0 again; returns the count."""
+        count, self.taken = self.taken, 0
+        return count
+
+
+def trained(recipe: str, data: Dataset, folder: Path, options: dict[str, Any]) -> dict[str, bytes]:
+    """The files of the model that a run makes, with a checkpoint after each step."""
+    RECIPES[recipe](data, out=Run(folder, interval=0.0), **options)
+    model = folder / "model"
+    return {str(file.relative_to(model)): file.read_bytes() for file in model.rglob("*") if file.is_file()}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    made = Steps(fit_module.take_step)
+    monkeypatch.setattr(fit_module, "take_step", made)
+    return made
+
+
 @pytest.mark.parametrize("recipe", MORE)
 def test_a_run_that_is_stopped_twice_ends_as_an_unbroken_one(
-    recipe: str, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recipe: str, data: Dataset, tmp_path: Path, steps: Steps
 ) -> None:
-    taken, stops, plain = 0, set[int](), fit_module.take_step
-
-    def step(*arguments: object, **options: object) -> dict[str, float]:
-        nonlocal taken
-        if options["seed"]:  # the plan's trial steps have seed 0
-            if taken in stops:
-                stops.remove(taken)
-                raise Stop
-            taken += 1
-        return plain(*arguments, **options)  # type: ignore[arg-type]
-
-    def train(run: str) -> dict[str, bytes]:
-        RECIPES[recipe](data, out=Run(tmp_path / run, interval=0.0), **SMALL, **MORE[recipe])
-        model = tmp_path / run / "model"
-        return {str(file.relative_to(model)): file.read_bytes() for file in model.rglob("*") if file.is_file()}
-
-    monkeypatch.setattr(fit_module, "take_step", step)
-    whole = train("whole")
-    steps, taken = taken, 0
-    stops.update((steps // 3, 3 * steps // 4))  # in the encoder or a linker, and behind it
+    given = {**SMALL, **MORE[recipe]}
+    whole = trained(recipe, data, tmp_path / "whole", given)
+    count = steps.restarted()
+    steps.stops.update((count // 3, 3 * count // 4))  # in the encoder or a linker, and behind it
     for _ in range(2):
         with pytest.raises(Stop):
-            train("broken")
-    assert train("broken") == whole
-    assert taken == steps  # nothing was done twice
+            trained(recipe, data, tmp_path / "broken", given)
+    assert trained(recipe, data, tmp_path / "broken", given) == whole
+    assert steps.taken == count  # nothing was done twice
+
+
+def test_a_run_is_stopped_before_each_step_of_it_and_of_all_runs_within_it(
+    data: Dataset, tmp_path: Path, steps: Steps
+) -> None:
+    """That on all documents trains a linker before its own first step."""
+    given = {**SMALL, "batch": 256, "epochs": 1, "enrich": "topic", "linker": "dpr", "linker_epochs": 1}
+    given |= {"validation": 0.2, "refit": True}
+    whole = trained("unidec", data, tmp_path / "whole", given)
+    count = steps.restarted()
+    assert (tmp_path / "whole" / "refit" / "linker").is_dir()
+    steps.stops.update(range(count))
+    for _ in range(count):
+        with pytest.raises(Stop):
+            trained("unidec", data, tmp_path / "broken", given)
+    assert trained("unidec", data, tmp_path / "broken", given) == whole
