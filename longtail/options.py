@@ -186,8 +186,8 @@ def option(
         time: whether it is a number of seconds, which may be written as ``90s``, ``10m`` or ``2h``.
         auto: how many times its default it may come to where ``auto`` is asked for; None where that is no value.
     """
-    described = {"about": about, "within": within, "choices": choices, "known": known, "calls": calls}
-    return field(default=default, metadata={**described, "time": time, "auto": auto})
+    described = {"help": about, "range": within, "choices": choices, "known": known}
+    return field(default=default, metadata={**described, "calls": calls, "time": time, "auto": auto})
 
 
 def options_of(kind: type) -> Mapping[str, Option]:
@@ -213,7 +213,7 @@ def _described(kind: type) -> Iterator[tuple[str, Field[Any]]]:
     for part in kind.__mro__:
         own = {item.name: item for item in part.__dict__.get("__dataclass_fields__", {}).values()}
         for name in get_annotations(part):
-            if name in own and "about" in own[name].metadata and name not in seen:
+            if name in own and "help" in own[name].metadata and name not in seen:
                 seen.add(name)
                 yield (part.__doc__ or "").partition("\n")[0].rstrip("."), own[name]
 
@@ -225,16 +225,10 @@ def _option(name: str, item: Field[Any], hint: Any, default: Any, group: str) ->
         name=name,
         kind=get_args(kinds[0])[0] if several else kinds[0],
         default=None if default is MISSING else default,
-        help=item.metadata["about"],
         several=several,
         optional=NoneType in get_args(hint),
-        range=item.metadata["within"],
-        choices=item.metadata["choices"],
-        known=item.metadata["known"],
-        calls=item.metadata["calls"],
-        time=item.metadata["time"],
-        auto=item.metadata["auto"],
         group=group,
+        **item.metadata,
     )
 
 
