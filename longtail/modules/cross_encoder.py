@@ -58,10 +58,7 @@ class CrossEncoder(nn.Module):
         self.has_new_head: bool = self.backbone.has_new_head
         self.backbone.config.pad_token_id = self.tokenizer.padding  # by which decoders find the last token
         self.backbone.config.use_cache = False
-        rows = len(self.backbone.get_input_embeddings().weight)
-        if len(self.tokenizer) > rows:
-            problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
-            raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
+        self.tokenizer.must_suit(self.backbone, folder)
         self.reads_types = getattr(self.backbone.config, "type_vocab_size", 0) > 1
 
     def forward(self, pairs: PairTokens) -> Tensor:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from unicodedata import category
 
@@ -17,7 +17,7 @@ import torch
 from longtail.data.sparse import gather
 from longtail.files import read_json
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import BagTokens
+from longtail.text.tokens import BagTokens, blocks_of
 from longtail.topk import FloatArray, IntArray
 
 _MARKS = "".join(chr(code) for code in range(0x300, 0x20000) if category(chr(code)) in {"Mn", "Mc"})
@@ -25,7 +25,6 @@ _MARKS = "".join(chr(code) for code in range(0x300, 0x20000) if category(chr(cod
 RUN = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 ENDS = ("^", "$")  # stand for the begin and the end of a text in pairs; no word is called so
-_BLOCK = 16_384  # texts that are worked on at a time
 _FEW = 500  # texts, of which fewer leave too little to learn from without the words that occur once
 
 
@@ -112,13 +111,6 @@ def with_more(before: IntArray, now: IntArray) -> IntArray:
 def least_of(texts: int) -> int:
     """In how many out of so many texts a word has to occur to be known: all words are where texts are few."""
     return 1 if texts < _FEW else 2
-
-
-def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
-    """The texts, some thousand at a time."""
-    iterator = iter(texts)
-    while block := list(islice(iterator, _BLOCK)):
-        yield block
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,22 +10,19 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
-
-import numpy as np
 
 from longtail.errors import BadInput, LongtailError, MissingExtra
 from longtail.files import must_be_a_file
 from longtail.hashes import sha256
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import PaddedTokens
+from longtail.text.tokens import PaddedTokens, blocks_of
 from longtail.topk import IntArray
 
 Content = TypeVar("Content", "dict[str, Any]", "list[Any]")
 _AGAIN = "get the model again"
-_BLOCK = 16_384  # texts that are worked on at a time
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
 _SAFE: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True}  # other weights are pickled
 _OF_KINDS = {"AutoModel": _SAFE, "AutoModelForSequenceClassification": _SAFE | {"num_labels": 1}}
@@ -156,8 +153,56 @@ def read_if_there(path: Path, kind: type[Content]) -> Content:
     return found
 
 
-class TransformerTokenizer:
-    """The fast tokeniser of a transformer.
+class FastTokenizer:
+    """The fast tokeniser of a transformer: what those of texts and of pairs have in common.
+
+    Args:
+        folder: of the transformer.
+
+    Attributes:
+        padding: the id that shorter rows are filled up with.
+
+    Raises:
+        BadInput: the folder holds no fast tokeniser.
+        MissingExtra: transformers is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._pretrained = open_pretrained("AutoTokenizer", folder)
+        if not self._pretrained.is_fast:
+            raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
+        if self._pretrained.pad_token is None:  # of a decoder: others ask for one where texts differ in length
+            self._pretrained.pad_token = self._pretrained.eos_token
+        self.padding = int(self._pretrained.pad_token_id or 0)
+        self._rules = self._pretrained.backend_tokenizer
+        self._rules.no_padding()
+
+    def __len__(self) -> int:
+        """One more than the largest id that it gives."""
+        return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
+
+    def must_suit(self, backbone: Any, folder: Path) -> None:
+        """Refuse the transformer of a folder whose table of words has no row for an id.
+
+        Raises:
+            BadInput: that is so.
+        """
+        rows = len(backbone.get_input_embeddings().weight)
+        if len(self) > rows:
+            problem = f"expected token ids below {rows}, the rows of the model, found {len(self) - 1}"
+            raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
+
+    def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
+        """The tokens of B rows of a table, padded on the right to the longest of them."""
+        return PaddedTokens.of(table, rows, self.padding)
+
+    def save(self, folder: Path) -> None:
+        """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""
+        self._pretrained.save_pretrained(folder)
+
+
+class TransformerTokenizer(FastTokenizer):
+    """The fast tokeniser of a transformer, for texts.
 
     Args:
         name: the transformer, as in `model_folder`.
@@ -188,9 +233,7 @@ class TransformerTokenizer:
         stride: int | None = None,
     ) -> None:
         folder = model_folder(name)
-        self._pretrained = open_pretrained("AutoTokenizer", folder)
-        if not self._pretrained.is_fast:
-            raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
+        super().__init__(folder)
         special, limit = self._pretrained.num_special_tokens_to_add(), self._pretrained.model_max_length
         if not isinstance(limit, (int, float)):
             problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
@@ -207,11 +250,6 @@ class TransformerTokenizer:
             problem = f"expected a length in {special + 1} to {int(limit)} tokens, found {self.max_length}"
             raise BadInput("max_length", problem, remedy="change it")
         self._pretrained.model_max_length = self.max_length
-        if self._pretrained.pad_token is None:  # of a decoder: others ask for one where texts differ in length
-            self._pretrained.pad_token = self._pretrained.eos_token
-        self._padding = int(self._pretrained.pad_token_id or 0)
-        self._rules = self._pretrained.backend_tokenizer
-        self._rules.no_padding()
         most = self.max_length - special
         if stride is not None and windows == 1:
             raise BadInput("stride", "expected several windows, found 1", remedy="give windows, as 4, or leave it out")
@@ -249,41 +287,25 @@ class TransformerTokenizer:
         other.prefix = prefix
         return other
 
-    def __len__(self) -> int:
-        """One more than the largest id that it gives."""
-        return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """Tokenise n texts into a table of n rows, special tokens included, without weights.
 
         A row of several windows has one behind the other; all but its last have ``max_length`` tokens.
         """
-        iterator = (self._read(self.prefix + text) for text in texts)
-        blocks = iter(lambda: list(islice(iterator, _BLOCK)), [])
-        return Ragged.concatenated([self._table(block) for block in blocks])
+        read = (self._read(self.prefix + text) for text in texts)
+        return Ragged.concatenated([self._table(block) for block in blocks_of(read)])
 
     def _read(self, text: str) -> str:
         return text.lower() if self.lower_case else text
 
     def _table(self, texts: list[str]) -> Ragged:
-        nothing = [self._padding]  # what a decoder without special tokens reads of an empty text
-        rows = [self._windows_of(encoding) or nothing for encoding in self._rules.encode_batch_fast(texts)]
-        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
-        return Ragged(ids, offsets, np.zeros(0, np.float32))
+        nothing = [self.padding]  # what a decoder without special tokens reads of an empty text
+        return Ragged.of([self._windows_of(encoding) or nothing for encoding in self._rules.encode_batch_fast(texts)])
 
     def _windows_of(self, encoding: Any) -> list[int]:
         if self.windows == 1:
             return list(encoding.ids)
         return [*chain(encoding.ids, *(window.ids for window in encoding.overflowing[: self.windows - 1]))]
-
-    def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
-        """The tokens of B rows of a table, padded on the right to the longest of them."""
-        return PaddedTokens.of(table, rows, self._padding)
-
-    def save(self, folder: Path) -> None:
-        """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""
-        self._pretrained.save_pretrained(folder)
 
 
 def positions(folder: Path) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,10 @@ import torch
 from torch import Tensor
 
 from longtail.errors import BadInput
-from longtail.text.huggingface import model_folder, open_pretrained, positions
+from longtail.text.huggingface import FastTokenizer, model_folder, positions
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import PaddedTokens
-from longtail.topk import IntArray
+from longtail.text.tokens import blocks_of
 
-_BLOCK = 16_384  # texts that are worked on at a time
 _LENGTH = 64  # of a pair, if nothing else is asked for: of titles, few are cut
 _PROBE = "a", "a"  # a pair, of which the special tokens around two texts are read
 
@@ -49,7 +47,7 @@ class PairTokens:
         return PairTokens(self.ids.to(device), self.mask.to(device), self.types.to(device))
 
 
-class PairTokenizer:
+class PairTokenizer(FastTokenizer):
     """The fast tokeniser of a transformer, for pairs of texts.
 
     Each text is tokenised by itself, once, and `pairs` puts the special tokens around two of them, where the tokeniser
@@ -70,14 +68,7 @@ class PairTokenizer:
 
     def __init__(self, name: str | Path, max_length: int | None = None) -> None:
         folder = model_folder(name)
-        self._pretrained = open_pretrained("AutoTokenizer", folder)
-        if not self._pretrained.is_fast:
-            raise BadInput(folder, "expected a fast tokeniser, found a slow one", remedy="add its tokenizer.json")
-        if self._pretrained.pad_token is None:  # of a decoder
-            self._pretrained.pad_token = self._pretrained.eos_token
-        self.padding = int(self._pretrained.pad_token_id or 0)
-        self._rules = self._pretrained.backend_tokenizer
-        self._rules.no_padding()
+        super().__init__(folder)
         self._rules.no_truncation()
         self._around, self._types = self._specials(folder)
         special = sum(map(len, self._around))
@@ -107,26 +98,13 @@ class PairTokenizer:
         """A hash of everything that decides the tokens of a text."""
         return hashlib.sha256(f"{self._rules.to_str()} for pairs, {self.room}".encode()).hexdigest()
 
-    def __len__(self) -> int:
-        """One more than the largest id that it gives."""
-        return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
-
     def __call__(self, texts: Iterable[str]) -> Ragged:
         """The tokens of n texts, as many of each as a pair may have, without special tokens."""
-        iterator = iter(texts)
-        blocks = iter(lambda: list(islice(iterator, _BLOCK)), [])
-        return Ragged.concatenated([self._table(block) for block in blocks])
+        return Ragged.concatenated([self._table(block) for block in blocks_of(texts)])
 
     def _table(self, texts: list[str]) -> Ragged:
         found = self._rules.encode_batch_fast(texts, add_special_tokens=False)
-        rows = [encoding.ids[: self.room] for encoding in found]
-        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
-        return Ragged(ids, offsets, np.zeros(0, np.float32))
-
-    def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:
-        """The tokens of B rows of a table by themselves, padded on the right to the longest of them."""
-        return PaddedTokens.of(table, rows, self.padding)
+        return Ragged.of([encoding.ids[: self.room] for encoding in found])
 
     def pairs(self, documents: Ragged, labels: Ragged) -> PairTokens:
         """E documents, each with the label beside it.
@@ -152,10 +130,6 @@ class PairTokenizer:
         for array, rows in zip(filled, (ids, kinds), strict=True):
             array[mask] = np.fromiter(chain.from_iterable(rows), np.int64, int(lengths.sum()))
         return PairTokens(torch.from_numpy(filled[0]), torch.from_numpy(mask), torch.from_numpy(filled[1]))
-
-    def save(self, folder: Path) -> None:
-        """Write the files of the tokeniser, so that ``transformers.AutoTokenizer`` opens them."""
-        self._pretrained.save_pretrained(folder)
 
 
 def _rows(table: Ragged) -> list[list[int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,13 @@ class Ragged:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[int]]) -> Ragged:
+        """A table of rows of ids, without weights."""
+        offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(offsets[-1]))
+        return cls(ids, offsets, np.zeros(0, np.float32))
 
     @classmethod
     def concatenated(cls, parts: Sequence[Ragged]) -> Ragged:

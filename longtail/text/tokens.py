@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Protocol, TypeAlias, TypeVar
 
@@ -21,6 +21,7 @@ from longtail.text.ragged import Ragged
 from longtail.topk import IntArray
 
 Kind = TypeVar("Kind", "PaddedTokens", "BagTokens", "VectorTokens", "FieldTokens")
+_BLOCK = 16_384  # texts that are tokenised at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +243,13 @@ class Tokenizer(Protocol):
 
     def batch(self, table: Ragged, rows: IntArray) -> Tokens:
         """The tokens of B rows of a table."""
+
+
+def blocks_of(texts: Iterable[str]) -> Iterator[list[str]]:
+    """The texts, as many at a time as a tokeniser works on."""
+    iterator = iter(texts)
+    while block := list(islice(iterator, _BLOCK)):
+        yield block
 
 
 def token_table(texts: Texts, fields: Sequence[str], tokenizer: Tokenizer, cache: Path | None = None) -> Ragged:

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from longtail.files import read_json
-from longtail.text.bag import Words, blocks_of, least_of, with_more
+from longtail.text.bag import Words, least_of, with_more
 from longtail.text.ragged import Ragged
-from longtail.text.tokens import PaddedTokens
+from longtail.text.tokens import PaddedTokens, blocks_of
 from longtail.topk import IntArray
 
 

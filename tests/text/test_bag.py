@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from longtail.errors import BadInput
-from longtail.text import bag
 from longtail.text.bag import BagTokenizer, character_ngrams, words_of
 from longtail.text.ragged import Ragged
 from longtail.text.words import WordTokenizer
@@ -126,7 +125,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch, block: int) -> None
     texts = sentences(0)
     whole = BagTokenizer.fit(texts, ends=True)
     table = whole(texts)
-    monkeypatch.setattr(bag, "_BLOCK", block)
+    monkeypatch.setattr("longtail.text.tokens._BLOCK", block)
     parts = BagTokenizer.fit(texts, ends=True)
     assert parts.fingerprint == whole.fingerprint
     assert_same(parts(iter(texts)), table)

@@ -39,7 +39,7 @@ def test_ids_by_hand(tiny_bert: Path) -> None:
 def test_blocks_do_not_show(tiny_bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = TransformerTokenizer(tiny_bert, 8)
     whole = tokenizer(TEXTS)
-    monkeypatch.setattr(huggingface, "_BLOCK", 2)
+    monkeypatch.setattr("longtail.text.tokens._BLOCK", 2)
     parts = tokenizer(TEXTS)
     assert np.array_equal(parts.ids, whole.ids)
     assert np.array_equal(parts.offsets, whole.offsets)

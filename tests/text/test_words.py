@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from longtail.errors import BadInput
-from longtail.text import bag
 from longtail.text.bag import words_of
 from longtail.text.words import WordTokenizer
 
@@ -57,7 +56,7 @@ def test_what_is_too_long_is_cut_off() -> None:
 
 @pytest.mark.parametrize("block", [1, 3, 100])
 def test_against_loops_in_blocks_of_any_size(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bag, "_BLOCK", block)
+    monkeypatch.setattr("longtail.text.tokens._BLOCK", block)
     generator = np.random.default_rng(0)
     words = ["get", "File", "GetFile", "HTTPServer2", "naïve", "x", "snake_case", "--"]
     texts = [" ".join(generator.choice(words, size=generator.integers(7))) for _ in range(40)]

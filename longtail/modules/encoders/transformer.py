@@ -115,7 +115,7 @@ class TransformerEncoder(Encoder):
         folder, self.name = model_folder(name), str(name)
         self.backbone = open_pretrained("AutoModel", folder).float()
         must_read_alone(self.backbone)
-        hidden, rows = int(self.backbone.config.hidden_size), len(self.backbone.get_input_embeddings().weight)
+        hidden = int(self.backbone.config.hidden_size)
         said = SentenceFolder.read(folder, hidden)
         self.pooling = pooling or said.pooling or ("last" if is_causal(self.backbone) else "mean")
         if self.pooling not in POOLING:
@@ -133,9 +133,7 @@ class TransformerEncoder(Encoder):
             see_ahead(self.backbone)
         if getattr(self.backbone, "pooler", None) is not None:
             self.backbone.pooler.requires_grad_(requires_grad=False)  # its output is not read
-        if len(self.tokenizer) > rows:
-            problem = f"expected token ids below {rows}, the rows of the model, found {len(self.tokenizer) - 1}"
-            raise BadInput(folder, problem, remedy="get model and tokeniser of one version")
+        self.tokenizer.must_suit(self.backbone, folder)
         self.projection = said.projection
         if projection is not None:
             start = torch.randn(projection, hidden, generator=torch.Generator().manual_seed(seed)) * hidden**-0.5
