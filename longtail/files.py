@@ -22,6 +22,7 @@ from longtail import ending
 from longtail.errors import BadInput, NotWritten
 
 PARTIAL = ".partial"  # ends the name of whatever is not whole yet
+COPY_AGAIN = "copy the model folder again, whole"  # the remedy where one is not as it was saved
 Kept = TypeVar("Kept")
 Kinds: TypeAlias = type | tuple[type, ...]
 _FAILED = (OSError, SafetensorError)  # the latter is what the library of that name makes of the former

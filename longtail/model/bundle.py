@@ -15,7 +15,7 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.io.writing import read_labels, write_labels
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.files import new_folder
+from longtail.files import COPY_AGAIN, new_folder
 from longtail.model.base import Model
 from longtail.model.calibration import Calibration
 from longtail.model.per_label import PerLabel
@@ -302,7 +302,7 @@ class Bundle(Model):
             least = wide if name != "tree" else 1  # the labels of a tree may read a part of a text's vector
             if len(array) != len(labels) or not least <= array.shape[1] <= wide + 1:
                 problem = f"expected {name} vectors ({len(labels)}, {wide}), found {array.shape}"
-                raise BadInput(folder / "labels.safetensors", problem, remedy="copy the model folder again, whole")
+                raise BadInput(folder / "labels.safetensors", problem, remedy=COPY_AGAIN)
         fusion = Fusion(arrays["fusion"], arrays["frequency"]) if "fusion" in arrays else None
         ids = np.array(arrays["ids"]) if "ids" in arrays else np.arange(len(labels))
         memory, fields = Memory.in_folder(folder, len(labels), device), tuple(card["fields"])

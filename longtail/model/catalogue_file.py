@@ -11,7 +11,7 @@ from typing import Any
 
 from longtail.cards import read_card
 from longtail.errors import BadInput, LongtailError
-from longtail.files import must_be_a_file, replacing
+from longtail.files import COPY_AGAIN, must_be_a_file, replacing
 from longtail.hashes import sha256
 from longtail.model import integrity
 from longtail.model.integrity import BACKUP, NAME, RESTORE, Unusable, checked, unusable
@@ -81,7 +81,7 @@ class CatalogueFile:
     def _must_be_of(self, card: Path, trained: str, found: str) -> None:
         """Refuse the changes of another model; or, if that is why it seems to be another, a card that is broken."""
         if found != trained:
-            read_card(card, remedy="copy the model folder again, whole")
+            read_card(card, remedy=COPY_AGAIN)
             problem = f"expected changes of this model ({trained[:12]}), found those of another ({found[:12]})"
             raise BadInput(self.path, problem, remedy="move it away, and add its labels to this model")
 

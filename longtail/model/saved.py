@@ -9,6 +9,7 @@ from typing import Any
 from longtail import cards
 from longtail.arrays import map_arrays, save_model_arrays
 from longtail.errors import BadInput
+from longtail.files import COPY_AGAIN
 from longtail.model.calibration import Calibration, arrays_of, calibrations_of
 
 CARD = "bundle.json"  # what a saved model says of itself, with the hashes of its files
@@ -51,7 +52,7 @@ def read_card(folder: Path) -> dict[str, Any]:
     path = folder / CARD
     if not path.is_file():
         raise BadInput(path, "expected the card of a trained model, found no such file", remedy="train it first")
-    card = cards.read_card(path, remedy="copy the model folder again, whole", keys=["format"])
+    card = cards.read_card(path, remedy=COPY_AGAIN, keys=["format"])
     if card["format"] not in (_FORMATS if card.get("links") is None else _WITH_LINKER):
         problem = f"expected format {FORMAT}, found {card['format']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")

@@ -15,7 +15,7 @@ from longtail.errors import BadInput
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.recurrent import RecurrentEncoder
 from longtail.modules.table import module_state, unit
-from longtail.text.tokens import PaddedTokens, Tokenizer, Tokens
+from longtail.text.tokens import PaddedTokens, Tokens
 
 _FILE = "attended.safetensors"
 
@@ -47,15 +47,11 @@ class Attended(Encoder):
             problem = f"expected an even number, half of which count against a label, found {values}"
             raise BadInput("hidden", problem, remedy="change it")
         self.text, self.values, self.dropout = encoder, values, dropout
+        self.tokenizer = encoder.tokenizer
         self.layer = nn.Linear(encoder.width, values)
         nn.init.xavier_uniform_(self.layer.weight, generator=generator)
         nn.init.zeros_(self.layer.bias)
         self.width = encoder.width + encoder.tokenizer.max_length * (encoder.width + values)
-
-    @property
-    def tokenizer(self) -> Tokenizer:  # type: ignore[override]
-        """That of the encoder."""
-        return self.text.tokenizer
 
     def states(self, text: Tokens) -> tuple[Tensor, Tensor]:
         """Keys (B, T, E) and values (B, T, V) of B texts, zeros on padding; T is that of the longest, 1 at least."""

@@ -20,6 +20,7 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.sparse import CSR, csr, row_of_entry, stacked, widened
 from longtail.data.texts import Strings
 from longtail.errors import BadInput
+from longtail.files import COPY_AGAIN
 from longtail.search.fusion import Fusion
 from longtail.search.keys import Keys
 from longtail.search.related import ARRAYS as RELATED_ARRAYS
@@ -144,7 +145,7 @@ class Memory:
         path = folder / _FILE
         if not path.is_file():
             return None
-        found, remedy = map_arrays(path), "copy the model folder again, whole"
+        found, remedy = map_arrays(path), COPY_AGAIN
         if found.keys() not in (set(_ARRAYS), {*_ARRAYS, *RELATED_ARRAYS}):
             problem = f"expected the arrays {', '.join(_ARRAYS)}, found {', '.join(found) or 'none'}"
             raise BadInput(path, problem, remedy=remedy)

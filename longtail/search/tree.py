@@ -19,6 +19,7 @@ from longtail.arrays import map_arrays, save_model_arrays
 from longtail.data.filters import apart
 from longtail.data.sparse import CSR, csr, gather, ranked, row_of_entry
 from longtail.errors import BadInput
+from longtail.files import COPY_AGAIN
 from longtail.search.attention import Attention
 from longtail.search.base import check_search
 from longtail.topk import AnyArray, FloatArray, IntArray, TopK
@@ -169,14 +170,14 @@ class Tree:
         names = {f"{name}-{i}" for name in _ARRAYS for i in range(len(settings))} | {_SETTINGS}
         if not settings or found.keys() != names:
             problem = f"expected the levels of a tree, found {', '.join(found) or 'nothing'}"
-            raise BadInput(path, problem, remedy="copy the model folder again, whole")
+            raise BadInput(path, problem, remedy=COPY_AGAIN)
         levels: list[Level] = []
         for i, (start, beam, scale) in reversed([*enumerate(settings)]):
             vectors, links, offsets, weights = (found[f"{name}-{i}"] for name in _ARRAYS)
             count = len(levels[0].vectors) if levels else labels
             if len(links) and not 0 <= links.min() <= links.max() < count:
                 problem = f"expected nodes below {count}, found {links.min()} to {links.max()}"
-                raise BadInput(path, problem, remedy="copy the model folder again, whole")
+                raise BadInput(path, problem, remedy=COPY_AGAIN)
             children = CSR((weights, links, offsets), shape=(len(vectors), count))
             levels.insert(0, Level(vectors, int(start), children, int(beam), scale))
         attention = Attention(int(keys), int(values)) if keys else None

@@ -182,6 +182,8 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         BadInput: there is no such graph or weight, or a graph that was asked for by name has no edge.
     """
     text, run = task.text, task.text.run
+    walking: dict[str, Any] = {"restart": o.walk_restart, "keep": o.walk_keep, "hub_degree": o.hub_degree}
+    again = partial(walk, **walking) if o.walk_again else None
     pools, tables = {}, {}
     for name in chosen(task.rows, o.graphs):
         graph = task.rows.graphs[name]
@@ -192,17 +194,9 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
             problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)}"
             raise BadInput("graphs", problem, remedy="name the graphs that have, or give other graph_sides")
         walked = {
-            side: run.once(
-                f"walk {name} {side}",
-                partial(
-                    cached_walk, matrix, run.cache, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree
-                ),
-            )
+            side: run.once(f"walk {name} {side}", partial(cached_walk, matrix, run.cache, **walking))
             for side, matrix in known.items()
         }
-        again = (
-            partial(walk, restart=o.walk_restart, keep=o.walk_keep, hub_degree=o.hub_degree) if o.walk_again else None
-        )
         titles = task.rows.labels.fields["title"]
         texts = run.once(f"texts {name}", partial(NodeTexts.of, graph.nodes, task.train, titles))
         pools[name] = Neighbours(walked, known, text.source(table), texts=texts, share=o.graph_share, walk=again)

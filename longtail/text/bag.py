@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import gather
-from longtail.files import read_json
+from longtail.files import COPY_AGAIN, read_json
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens, blocks_of
 from longtail.topk import FloatArray, IntArray
@@ -251,7 +251,7 @@ class BagTokenizer:
     def load(cls, folder: Path) -> BagTokenizer:
         """Read what `save` wrote."""
         keys = {"features": list, "idf": list, "ngram": int}
-        state = read_json(folder / "bag.json", keys=keys, remedy="copy the model folder again, whole")
+        state = read_json(folder / "bag.json", keys=keys, remedy=COPY_AGAIN)
         return cls(tuple(state["features"]), np.asarray(state["idf"], np.float32), int(state["ngram"]))
 
 

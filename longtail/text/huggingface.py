@@ -22,7 +22,7 @@ from longtail.text.tokens import PaddedTokens, blocks_of
 from longtail.topk import IntArray
 
 Content = TypeVar("Content", "dict[str, Any]", "list[Any]")
-_AGAIN = "get the model again"
+GET_AGAIN = "get the model again"
 _FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]  # of a Hugging Face repository; no pickled weights
 _SAFE: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True}  # other weights are pickled
 _OF_KINDS = {"AutoModel": _SAFE, "AutoModelForSequenceClassification": _SAFE | {"num_labels": 1}}
@@ -131,7 +131,7 @@ def open_pretrained(kind: str, folder: Path) -> Any:
         model.has_new_head, missing = bool(head), missing - head
     if missing:
         problem = f"expected all weights of the model, found {len(missing)} missing: {min(missing)}"
-        raise BadInput(folder, problem, remedy=_AGAIN)
+        raise BadInput(folder, problem, remedy=GET_AGAIN)
     return model
 
 
@@ -143,13 +143,13 @@ def read_if_there(path: Path, kind: type[Content]) -> Content:
     """
     if not path.exists():
         return kind()
-    must_be_a_file(path, remedy=_AGAIN)
+    must_be_a_file(path, remedy=GET_AGAIN)
     try:
         found = json.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:
-        raise BadInput(path, f"expected JSON, found none ({_first_line(error)})", remedy=_AGAIN) from error
+        raise BadInput(path, f"expected JSON, found none ({_first_line(error)})", remedy=GET_AGAIN) from error
     if not isinstance(found, kind):
-        raise BadInput(path, f"expected a {kind.__name__}, found {str(found)[:40]!r}", remedy=_AGAIN)
+        raise BadInput(path, f"expected a {kind.__name__}, found {str(found)[:40]!r}", remedy=GET_AGAIN)
     return found
 
 
@@ -237,14 +237,14 @@ class TransformerTokenizer(FastTokenizer):
         special, limit = self._pretrained.num_special_tokens_to_add(), self._pretrained.model_max_length
         if not isinstance(limit, (int, float)):
             problem = f"expected a number of tokens as model_max_length, found {str(limit)[:40]!r}"
-            raise BadInput(folder / "tokenizer_config.json", problem, remedy=_AGAIN)
+            raise BadInput(folder / "tokenizer_config.json", problem, remedy=GET_AGAIN)
         limit = min(limit, positions(folder))
         config = read_if_there(folder / "sentence_bert_config.json", dict)
         said, self.lower_case = config.get("max_seq_length"), config.get("do_lower_case") or False
         if not isinstance(said, (int, type(None))) or not isinstance(self.lower_case, bool):
             found = str({"max_seq_length": said, "do_lower_case": self.lower_case})[:80]
             problem = f"expected a number of tokens as max_seq_length and true or false as do_lower_case, found {found}"
-            raise BadInput(folder / "sentence_bert_config.json", problem, remedy=_AGAIN)
+            raise BadInput(folder / "sentence_bert_config.json", problem, remedy=GET_AGAIN)
         self.max_length = min(said or 512, int(limit)) if max_length is None else max_length
         if not special < self.max_length <= limit:
             problem = f"expected a length in {special + 1} to {int(limit)} tokens, found {self.max_length}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from longtail.files import read_json
+from longtail.files import COPY_AGAIN, read_json
 from longtail.text.bag import Words, least_of, with_more
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import PaddedTokens, blocks_of
@@ -95,5 +95,5 @@ class WordTokenizer:
     def load(cls, folder: Path) -> WordTokenizer:
         """Read what `save` wrote."""
         keys = {"words": list, "max_length": int}
-        state = read_json(folder / "words.json", keys=keys, remedy="copy the model folder again, whole")
+        state = read_json(folder / "words.json", keys=keys, remedy=COPY_AGAIN)
         return cls(tuple(state["words"]), int(state["max_length"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -64,7 +65,7 @@ def walk(edges: CSR, *, restart: float = 0.8, keep: int = 20, beam: int = 64, hu
     return CSR((found.data, found.indices.astype(np.int64), found.indptr.astype(np.int64)), shape=edges.shape)
 
 
-def cached_walk(edges: CSR, cache: Path | None, **settings: float) -> CSR:
+def cached_walk(edges: CSR, cache: Path | None, **settings: Any) -> CSR:
     """`walk`, done once for the same edges and settings, and read from a file from then on.
 
     Args:
@@ -73,10 +74,10 @@ def cached_walk(edges: CSR, cache: Path | None, **settings: float) -> CSR:
         settings: of `walk`.
     """
     if cache is None:
-        return walk(edges, **settings)  # type: ignore[arg-type]
+        return walk(edges, **settings)
     key = hashlib.sha256(f"{digest(edges)} {sorted(settings.items())}".encode()).hexdigest()
     folder = cache / f"walk-{key[:32]}"
-    return kept(folder, lambda: save_csr(walk(edges, **settings), folder), load_csr)  # type: ignore[arg-type]
+    return kept(folder, lambda: save_csr(walk(edges, **settings), folder), load_csr)
 
 
 def without_hubs(edges: CSR, hub_degree: int) -> CSR:

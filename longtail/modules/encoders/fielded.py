@@ -13,6 +13,7 @@ from longtail.modules.encoders.base import Encoder, Features
 from longtail.modules.encoders.mixing import Mix
 from longtail.modules.table import Table, unit
 from longtail.text.fields import FieldTokenizer
+from longtail.text.huggingface import GET_AGAIN
 from longtail.text.tokens import FieldTokens, Tokens
 
 _CARD, _MIX = "fields.json", "fields.safetensors"
@@ -94,10 +95,9 @@ def with_fields(encoder: Encoder, folder: Path) -> Encoder:
     """
     if not (folder / _CARD).exists():
         return encoder
-    remedy = "get the model again"
-    count = read_json(folder / _CARD, remedy=remedy).get("fields")
+    count = read_json(folder / _CARD, remedy=GET_AGAIN).get("fields")
     if not isinstance(count, int) or count < 1:
-        raise BadInput(folder / _CARD, f"expected a number of fields, found {count}", remedy=remedy)
+        raise BadInput(folder / _CARD, f"expected a number of fields, found {count}", remedy=GET_AGAIN)
     fielded = FieldedEncoder(encoder, count)
     fielded.mix.read(folder / _MIX)
     return fielded

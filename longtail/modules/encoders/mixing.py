@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from longtail.errors import BadInput
+from longtail.text.huggingface import GET_AGAIN
 
 _RATE = 4e-3  # at least, of what starts at zeros, whatever suits a language model below it
 
@@ -65,7 +66,7 @@ class Mix(nn.Module):
             self.load_state_dict(found | {"query": found["query"][: len(self.query)]})
         except (SafetensorError, OSError, KeyError, RuntimeError) as error:
             problem = f"expected the weights of a mix, found {' '.join(str(error).split())[:80]}"
-            raise BadInput(path, problem, remedy="get the model again") from error
+            raise BadInput(path, problem, remedy=GET_AGAIN) from error
 
     def group(self, rate: float) -> dict[str, Any]:
         """The group of an optimiser for it, where what it mixes learns at a rate."""

@@ -11,11 +11,10 @@ from torch import Tensor, nn
 from longtail.errors import BadInput
 from longtail.files import write_json
 from longtail.modules.encoders.mixing import Mix
-from longtail.text.huggingface import read_if_there
+from longtail.text.huggingface import GET_AGAIN, read_if_there
 
 POOLING_OF_WINDOWS = ("mean", "attention")
 _WINDOWS, _MIX = "windows.json", "windows.safetensors"
-_AGAIN = "get the model again"
 
 
 def pooled(hidden: Tensor, mask: Tensor, how: str) -> Tensor:
@@ -61,7 +60,7 @@ class Windows(NamedTuple):
         numbers = isinstance(cut.windows, int) and cut.windows >= 1 and isinstance(cut.stride, (int, type(None)))
         if not numbers or cut.pooling not in POOLING_OF_WINDOWS:
             problem = f"expected numbers of windows and stride, and mean or attention, found {said}"
-            raise BadInput(folder / _WINDOWS, problem, remedy=_AGAIN)
+            raise BadInput(folder / _WINDOWS, problem, remedy=GET_AGAIN)
         return cut
 
     def but(self, windows: int | None, stride: int | None, pooling: str | None) -> Windows:

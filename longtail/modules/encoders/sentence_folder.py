@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from longtail.errors import BadInput
 from longtail.files import write_json
-from longtail.text.huggingface import read_if_there
+from longtail.text.huggingface import GET_AGAIN, read_if_there
 
 POOLING = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token", "last": "pooling_mode_lasttoken"}
 _CALLED = {key: mode for mode, key in POOLING.items()} | {"lasttoken": "last"}
@@ -23,7 +23,6 @@ _IDENTITY = "torch.nn.modules.linear.Identity"
 _PROMPTS = "config_sentence_transformers.json"
 _SIDES = (("query",), ("document", "passage", "corpus"))  # what prefixes of documents and of labels are called
 _LAYERS = "joined_layers.json"
-_AGAIN = "get the model again"
 
 
 class SentenceFolder(NamedTuple):
@@ -145,7 +144,7 @@ def _modules(folder: Path) -> dict[str, Path]:
         named = isinstance(entry, dict) and all(isinstance(entry.get(key), str) for key in ("type", "path"))
         if not named or not _PATH.fullmatch(entry["path"]):
             problem = f"expected modules with a type and a folder below this one, found {str(entry)[:60]!r}"
-            raise BadInput(file, problem, remedy=_AGAIN)
+            raise BadInput(file, problem, remedy=GET_AGAIN)
     paths = {entry["type"].rpartition(".")[2]: folder / entry["path"] for entry in entries}
     if len(paths) < len(entries) or paths.keys() - {"Transformer", "Pooling", "Dense", "Normalize"}:
         found = ", ".join(entry["type"].rpartition(".")[2] for entry in entries)
@@ -159,7 +158,7 @@ def _prefixes(file: Path) -> tuple[str, str]:
     said = read_if_there(file, dict)
     prompts = said.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
-        raise BadInput(file, f"expected prompts by name, found {str(prompts)[:60]!r}", remedy=_AGAIN)
+        raise BadInput(file, f"expected prompts by name, found {str(prompts)[:60]!r}", remedy=GET_AGAIN)
     usual = prompts.get(str(said.get("default_prompt_name")), "")
     document, label = (next((prompts[name] for name in names if name in prompts), usual) for names in _SIDES)
     return document, label
@@ -176,10 +175,10 @@ def _dense(folder: Path, width: int) -> nn.Linear:
         layer = linear(load_file(weights))
     except (SafetensorError, OSError, KeyError, ValueError, RuntimeError) as error:
         problem = f"expected the weights of a dense layer, found {' '.join(str(error).split())[:80]}"
-        raise BadInput(weights, problem, remedy=_AGAIN) from error
+        raise BadInput(weights, problem, remedy=GET_AGAIN) from error
     if layer.in_features != width:
         problem = f"expected a layer on vectors {width} wide, found one on {layer.in_features}"
-        raise BadInput(weights, problem, remedy=_AGAIN)
+        raise BadInput(weights, problem, remedy=GET_AGAIN)
     return layer
 
 
