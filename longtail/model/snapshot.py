@@ -62,13 +62,9 @@ class Joined:
 
     def rows(self, ids: IntArray | slice) -> FloatArray:
         """The (n, W) rows of some labels in the tables of their segments."""
-        wanted = np.arange(self._labels)[ids]
-        of, starts = np.searchsorted(self._starts, wanted, "right") - 1, self._starts
-        found = [
-            segment.model.table(self._kind, segment.places(wanted[of == i] - starts[i]))
-            for i, segment in enumerate(self._segments)
-        ]
-        return np.concatenate(found)[_back(of)]
+        places, back = _by_segment(self._segments, np.arange(self._labels)[ids])
+        found = [one.model.table(self._kind, some) for one, some in zip(self._segments, places, strict=True)]
+        return np.concatenate(found)[back]
 
 
 class Snapshot(Model):
@@ -213,19 +209,15 @@ class Snapshot(Model):
 
     def frequency(self, rows: IntArray) -> IntArray:
         """The training points of the labels in some rows; of one that was added, the number of its examples."""
-        of = np.searchsorted(self._starts, rows, "right") - 1
-        found = np.zeros(rows.shape, np.int64)
-        for i in np.unique(of).tolist():
-            segment, here = self.segments[i], of == i
-            found[here] = segment.model.frequency(segment.places(rows[here] - self._starts[i]))
-        return found
+        places, back = _by_segment(self.segments, rows)
+        found = [one.model.frequency(some) for one, some in zip(self.segments, places, strict=True)]
+        return np.concatenate(found)[back]
 
     def described(self, rows: IntArray) -> tuple[Texts, IntArray]:
         """The texts of the labels in some rows, and their training points."""
-        of, starts = np.searchsorted(self._starts, rows, "right") - 1, self._starts
-        places = (segment.places(rows[of == i] - starts[i]) for i, segment in enumerate(self.segments))
-        found = [segment.model.labels.take(some) for segment, some in zip(self.segments, places, strict=True)]
-        return reduce(Texts.followed_by, found).take(_back(of)), self.frequency(rows)
+        places, back = _by_segment(self.segments, rows)
+        found = [one.model.labels.take(some) for one, some in zip(self.segments, places, strict=True)]
+        return reduce(Texts.followed_by, found).take(back), self.frequency(rows)
 
     def save(self, folder: Path) -> None:
         """Write one model of all labels into a new folder, which appears whole or not at all."""
@@ -298,6 +290,13 @@ def _rows_here(segment: Segment, start: int, places: IntArray) -> IntArray:
     """The rows of labels at some places of a segment whose first row is ``start``; -1 for one that is hidden."""
     rows = segment.rows(places)
     return np.where(rows < 0, -1, rows + start)
+
+
+def _by_segment(segments: Sequence[Segment], rows: IntArray) -> tuple[list[IntArray], IntArray]:
+    """The places in each segment of labels in some rows, and where each row is among these, segment after segment."""
+    starts = _starts(segments)
+    of = np.searchsorted(starts, rows, "right") - 1
+    return [one.places(rows[of == i] - starts[i]) for i, one in enumerate(segments)], _back(of)
 
 
 def _back(of: IntArray) -> IntArray:
