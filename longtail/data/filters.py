@@ -7,7 +7,7 @@ from itertools import repeat
 
 import numpy as np
 
-from longtail.data.sparse import CSR, csr, row_of_entry, take_entries
+from longtail.data.sparse import CSR, csr, offsets_of, row_of_entry, take_entries
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
 
@@ -153,8 +153,8 @@ def apart(edges: CSR, others: CSR) -> CSR:
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:
     """(n, width) CSR: row i has a one in column ``groups[i]``, or nothing where that is -1."""
     there = groups >= 0
-    indptr = np.concatenate([[0], np.cumsum(there)])
-    return CSR((np.ones(int(there.sum()), np.float32), groups[there], indptr), shape=(len(groups), width))
+    ones = np.ones(int(there.sum()), np.float32)
+    return CSR((ones, groups[there], offsets_of(there)), shape=(len(groups), width))
 
 
 def _ones(matrix: CSR) -> CSR:

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from longtail.arrays import load_arrays, remade, save_arrays
 from longtail.errors import BadInput
-from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK
+from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 CSR: TypeAlias = sparse.csr_array
 _ARRAYS = ("data", "indices", "indptr", "shape")  # of a saved matrix
@@ -36,7 +36,7 @@ def csr(rows: IntArray, columns: IntArray, shape: tuple[int, int], values: Float
         rows, columns, data = rows[order], columns[order], data[order]
     new = np.ones(len(rows), bool)
     new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows[new], minlength=shape[0]))]).astype(np.int64)
+    indptr = offsets_of(np.bincount(rows[new], minlength=shape[0]))
     return CSR((data[new], columns[new].astype(np.int64), indptr), shape=shape)
 
 
@@ -179,6 +179,11 @@ def values_at(matrix: CSR, rows: IntArray, columns: IntArray) -> FloatArray:
     return found
 
 
+def offsets_of(counts: AnyArray) -> IntArray:
+    """(n + 1,) where each of n rows of so many entries begins in the flat arrays of a ragged table, and the end."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+
+
 def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     """Positions of the entries of ``rows`` in the flat arrays of a ragged table.
 
@@ -238,8 +243,8 @@ def take_entries(matrix: CSR, kept: BoolArray) -> CSR:
         matrix: (R, C).
         kept: (nnz,) which ones.
     """
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return CSR((matrix.data[kept], matrix.indices[kept], ends[matrix.indptr]), shape=matrix.shape)
+    ends = offsets_of(kept)[matrix.indptr]
+    return CSR((matrix.data[kept], matrix.indices[kept], ends), shape=matrix.shape)
 
 
 def heaviest(matrix: CSR, k: int) -> CSR:

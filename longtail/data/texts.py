@@ -14,7 +14,7 @@ from unicodedata import normalize
 import numpy as np
 import numpy.typing as npt
 
-from longtail.data.sparse import gather, row_blocks
+from longtail.data.sparse import gather, offsets_of, row_blocks
 from longtail.errors import BadInput
 from longtail.topk import IntArray
 
@@ -101,7 +101,7 @@ class Strings:
         """The strings at ``rows`` (any order, repeats allowed)."""
         places = np.arange(len(self))[rows]
         sizes = np.diff(self.offsets)[places]
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+        offsets = offsets_of(sizes)
         blob = np.empty(int(offsets[-1]), np.uint8)
         for block in row_blocks(sizes, _BYTES):
             positions, _ = gather(self.offsets, places[block])
@@ -171,6 +171,11 @@ class Texts:
     def of(cls, titles: Sequence[str], *, uids: Sequence[str] | None = None) -> Texts:
         """Texts of one field, ``title``."""
         return cls(Strings.of(uids if uids is not None else [""] * len(titles)), {"title": Strings.of(titles)})
+
+    @classmethod
+    def of_columns(cls, fields: Mapping[str, Strings]) -> Texts:
+        """Texts without uids, of at least one field."""
+        return cls(Strings.of([""] * len(next(iter(fields.values())))), fields)
 
     @classmethod
     def given(cls, texts: Iterable[GivenText], what: str) -> Texts:

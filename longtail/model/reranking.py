@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from longtail.data.sparse import offsets_of
 from longtail.data.texts import Texts
 from longtail.modules.cross_encoder import CrossEncoder, logits_of
 from longtail.search.fusion import by_frequency
@@ -108,5 +109,4 @@ def _tokens_of(columns: Any) -> Ragged:
     """What `columns_of` made columns of; of a model without an encoder, these are sparse."""
     dense = np.asarray(columns.toarray() if sparse.issparse(columns) else columns)
     there = dense > 0
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(there.sum(1))])
-    return Ragged((dense[there] - 1).astype(np.int32), offsets, np.zeros(0, np.float32))
+    return Ragged((dense[there] - 1).astype(np.int32), offsets_of(there.sum(1)), np.zeros(0, np.float32))

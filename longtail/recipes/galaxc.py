@@ -15,7 +15,7 @@ from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import stacked
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.modules.hops import HopClassifiers, Hops, node_hops
@@ -66,7 +66,7 @@ def galaxc(run: Run, dataset: Dataset, o: Options) -> Bundle:
     assert graph.label is not None
     nodes = np.concatenate([z, x])  # (M, D), M = L + N
     hops = Hops(node_hops(nodes, stacked([graph.label, graph.train]), o.hops)).to(run.device)
-    texts = Texts(Strings.of([""] * len(nodes)), {"title": graph.nodes})
+    texts = Texts.of_columns({"title": graph.nodes})
     near = Bundle("nodes", text.encoder, tuple(o.fields), texts, {"encoder": nodes}, None, run.device)
     linked = Linked(near, o.links, hops)
     if o.true_edges or run.plan is not None:

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from longtail.data.sparse import CSR
+from longtail.data.sparse import CSR, offsets_of
 from longtail.search.exact import Exact, as_whole, finite
 from longtail.search.int8 import has_whole_products, in_8_bits
 from longtail.threads import side_by_side
@@ -91,7 +91,7 @@ class Cells:
         centres = torch.cat([_k_means(table[group], cells_of(len(group)), generator) for group in groups if len(group)])
         of_labels = _best(table, centres, min(_COPIES, len(centres)))  # (L, 2)
         sizes = torch.bincount(of_labels.flatten(), minlength=len(centres))
-        starts = np.concatenate([[0], np.cumsum(sizes[sizes > 0].cpu().numpy())])
+        starts = offsets_of(sizes[sizes > 0].cpu().numpy())
         order = of_labels.flatten().argsort(stable=True) // of_labels.shape[1]
         return cls(table, centres[sizes > 0], order, starts)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.filters import apart
-from longtail.data.sparse import CSR, gather, ranked, row_of_entry
+from longtail.data.sparse import CSR, gather, offsets_of, ranked, row_of_entry
 from longtail.search.base import check_search
 from longtail.topk import FloatArray, IntArray, TopK
 
@@ -190,7 +190,7 @@ class _Below:
         keys = np.repeat(nodes * self._features, counts) + x.indices[positions]
         at = np.minimum(np.searchsorted(self._keys, keys), max(0, len(self._keys) - 1))
         there = self._keys[at] == keys if len(self._keys) else np.zeros(len(keys), bool)
-        ends = np.concatenate([[0], np.cumsum(there)])[np.concatenate([[0], np.cumsum(counts)])]
+        ends = offsets_of(there)[offsets_of(counts)]
         shape = (len(texts), len(self._keys))
         return CSR(CSR((x.data[positions][there], at[there], ends), shape=shape) @ self._table)
 

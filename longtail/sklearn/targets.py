@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 
-from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, row_of_entry
+from longtail.data.sparse import CSR, csr, csr_of_lists, csr_of_relevance, offsets_of, row_of_entry
 from longtail.data.texts import GivenText
 from longtail.errors import BadInput
 from longtail.topk import AnyArray, IntArray
@@ -193,8 +193,7 @@ def matrix_of(rows: IntArray, values: AnyArray, labels: int) -> Any:
         labels: L.
     """
     there = rows >= 0
-    ends = np.concatenate([[0], np.cumsum(there.sum(1))])
-    matrix = sparse.csr_array((values[there], rows[there], ends), shape=(len(rows), labels))
+    matrix = sparse.csr_array((values[there], rows[there], offsets_of(there.sum(1))), shape=(len(rows), labels))
     matrix.sort_indices()
     return matrix
 

@@ -16,7 +16,7 @@ from longtail.batches.node_texts import NodeTexts
 from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, take_entries
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss
@@ -187,7 +187,7 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
     pools, tables = {}, {}
     for name in chosen(task.rows, o.graphs):
         graph = task.rows.graphs[name]
-        table = text.tokens(Texts(Strings.of([""] * len(graph.nodes)), {"title": graph.nodes}), ("title",))
+        table = text.tokens(Texts.of_columns({"title": graph.nodes}), ("title",))
         used = (np.diff(table.offsets) > 0) & (_degrees(graph) >= o.node_documents)
         known = {side: take_entries(matrix, used[matrix.indices]) for side, matrix in _edges(graph, o.graph_sides)}
         if not any(matrix.nnz for matrix in known.values()):

@@ -12,7 +12,7 @@ from longtail.data.filters import answers, apart, same_texts
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr, load_csr, row_of_entry, save_csr, take_entries
 from longtail.data.split import Split
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.files import remove_folder
 from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
@@ -308,8 +308,8 @@ def links_of(run: Run, dataset: Dataset, recipe: Recipe, o: LinkOptions, *, vali
         split.take(out),
         links[kept],
         answers(dataset.train.targets[kept], nodes, dataset.labels),
-        Texts(Strings.of([""] * len(nodes)), {"title": nodes}),
-        Texts(Strings.of([""] * len(titles)), dataset.labels.fields),
+        Texts.of_columns({"title": nodes}),
+        Texts.of_columns(dataset.labels.fields),
         apart(of_labels, same_texts(titles, nodes)),
         recipe,
         o,

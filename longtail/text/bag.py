@@ -14,7 +14,7 @@ from unicodedata import category
 import numpy as np
 import torch
 
-from longtail.data.sparse import gather
+from longtail.data.sparse import gather, offsets_of
 from longtail.files import COPY_AGAIN, read_json
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import BagTokens, blocks_of
@@ -233,7 +233,7 @@ class BagTokenizer:
         rows, ids = keys // max(len(self), 1), keys % max(len(self), 1)
         weights = (1.0 + np.log(counts)) * self.idf[ids]
         norms = np.sqrt(np.bincount(rows, weights**2, minlength=n))
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n))]).astype(np.int64)
+        offsets = offsets_of(np.bincount(rows, minlength=n))
         return Ragged(ids.astype(np.int32), offsets, (weights / norms[rows]).astype(np.float32))
 
     def batch(self, table: Ragged, rows: IntArray) -> BagTokens:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import torch
 
-from longtail.data.sparse import gather
+from longtail.data.sparse import gather, offsets_of
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import FieldTokens, Tokenizer
 from longtail.topk import IntArray
@@ -53,7 +53,7 @@ class FieldTokenizer:
         lengths = np.diff(table.offsets) * np.asarray(there, bool)  # (n F,)
         kept, _ = gather(table.offsets, np.flatnonzero(lengths))
         marks = np.arange(len(lengths)) % self.count < self.count - 1
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths + marks)])
+        ends = offsets_of(lengths + marks)
         places = np.ones(ends[-1], bool)
         places[ends[1:][marks] - 1] = False
         ids = np.full(ends[-1], _END, np.int32)
@@ -67,10 +67,10 @@ class FieldTokenizer:
         """The tokens of B rows of a table, field by field."""
         some = table.take(rows)
         field = some.ids != _END
-        parts = np.concatenate([np.zeros(1, np.int64), np.cumsum(~field)])  # the field that comes with each place
+        parts = offsets_of(~field)  # the field that comes with each place
         row = np.repeat(np.arange(len(rows)), np.diff(some.offsets))
         lengths = np.bincount((parts[:-1] + row)[field], minlength=len(rows) * self.count)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        offsets = offsets_of(lengths)
         apart = Ragged(some.ids[field], offsets, some.weights[field] if len(some.weights) else some.weights)
         there = lengths.reshape(-1, self.count) > 0  # (B, F)
         there[:, 0] |= ~there.any(1)

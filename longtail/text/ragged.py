@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from longtail.arrays import load_arrays, save_arrays
-from longtail.data.sparse import gather
+from longtail.data.sparse import gather, offsets_of
 from longtail.topk import FloatArray, IntArray
 
 
@@ -53,7 +53,7 @@ class Ragged:
     def take(self, rows: IntArray) -> Ragged:
         """The rows at ``rows`` (any order, repeats allowed)."""
         positions, counts = gather(self.offsets, rows)
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        offsets = offsets_of(counts)
         weights = self.weights[positions] if len(self.weights) else np.zeros(0, np.float32)
         return Ragged(self.ids[positions], offsets, weights)
 

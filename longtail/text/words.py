@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from longtail.data.sparse import offsets_of
 from longtail.files import COPY_AGAIN, read_json
 from longtail.text.bag import Words, least_of, with_more
 from longtail.text.ragged import Ragged
@@ -79,7 +80,7 @@ class WordTokenizer:
         ids, text = ids[ids >= 0], text[ids >= 0]
         sizes = np.bincount(text, minlength=len(texts))
         place = np.arange(len(ids)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        offsets = np.concatenate([[0], np.cumsum(np.minimum(sizes, self.max_length))]).astype(np.int64)
+        offsets = offsets_of(np.minimum(sizes, self.max_length))
         return Ragged(ids[place < self.max_length].astype(np.int32), offsets, np.zeros(0, np.float32))
 
     def batch(self, table: Ragged, rows: IntArray) -> PaddedTokens:

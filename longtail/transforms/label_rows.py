@@ -12,7 +12,7 @@ from longtail.data.cooccurrence import conditional, related_labels, symmetric
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import CSR, csr
 from longtail.data.split import Split
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 from longtail.topk import IntArray
 from longtail.transforms.label_walk import walked_labels
@@ -137,7 +137,7 @@ def with_label_rows(
     N, L = len(dataset.train), len(dataset.labels)
     generator = np.random.default_rng([seed, 0, 0, 0, 3])  # the 3 parts it from what batches draw
     chosen = _chosen_labels(dataset.train.targets, L if labels is None else min(labels, L), choose, generator)
-    texts = Texts(Strings.of([""] * len(chosen)), dataset.labels.take(chosen).fields)
+    texts = Texts.of_columns(dataset.labels.take(chosen).fields)
     combined = dataset.with_rows(Split(texts, targets(chosen)))
     if rows == "all":
         return combined

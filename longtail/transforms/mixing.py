@@ -85,7 +85,7 @@ def synonyms(dataset: Dataset, *, seed: int, share: float = 0.3, similarity: flo
         )
 
     fields = {name: Strings.of(map(said_otherwise, column)) for name, column in documents.fields.items()}
-    rows = replace(dataset.train, documents=Texts(Strings.of([""] * len(documents)), fields))
+    rows = replace(dataset.train, documents=Texts.of_columns(fields))
     return dataset.with_rows(rows)
 
 

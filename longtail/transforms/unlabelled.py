@@ -11,7 +11,7 @@ from longtail.data.filters import identity_pairs
 from longtail.data.io.records import read_lines
 from longtail.data.sparse import csr_of_lists
 from longtail.data.split import Split
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 
 
 def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None = None) -> Dataset:
@@ -32,10 +32,9 @@ def unlabelled(dataset: Dataset, *, seed: int, texts: str = "", most: int | None
     """
     known = dataset.train.documents.fields
     columns = {name: column for name, column in dataset.labels.fields.items() if name in known}
-    rows = Texts(Strings.of([""] * len(dataset.labels)), columns)
+    rows = Texts.of_columns(columns)
     if texts:
-        lines = read_lines(Path(texts))
-        rows = rows.followed_by(Texts(Strings.of([""] * len(lines)), {"title": lines}))
+        rows = rows.followed_by(Texts.of_columns({"title": read_lines(Path(texts))}))
     if most is not None and most < len(rows):
         rows = rows.take(np.sort(np.random.default_rng([seed, 0, 0, 0, 12]).permutation(len(rows))[:most]))
     none = csr_of_lists([[]] * len(rows), len(dataset.labels))

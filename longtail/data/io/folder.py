@@ -14,7 +14,7 @@ from longtail.data.io.graphs import read_graph
 from longtail.data.io.manifest import FIELDS, Manifest, part, read_manifest
 from longtail.data.io.records import read_lines, read_records
 from longtail.data.sparse import CSR
-from longtail.data.texts import Strings, Texts
+from longtail.data.texts import Texts
 from longtail.errors import BadInput
 
 Side = Literal["train", "test"]
@@ -132,8 +132,7 @@ class Folder:
         return path
 
     def _raw(self, path: Path, report: Report) -> Texts:
-        titles = read_lines(path, self.manifest.encoding, report)
-        return Texts(Strings.of("" for _ in range(len(titles))), {"title": titles})
+        return Texts.of_columns({"title": read_lines(path, self.manifest.encoding, report)})
 
     def _with_columns(self, texts: Texts, side: Side, names: Collection[str], report: Report) -> Texts:
         """The same texts with further columns, one value a line; those without a file are left out."""

@@ -149,7 +149,7 @@ def _labels(path: Path, columns: Columns, encoding: str) -> Texts:
     titles = read_lines(path, encoding)
     if not len(titles):
         raise BadInput(path, "the file is empty, expected at least 1 label", remedy="write one label a line")
-    return Texts(Strings.of([""] * len(titles)), {"title": titles})
+    return Texts.of_columns({"title": titles})
 
 
 def _numbered(found: dict[str, int], spellings: dict[str, str] | None, entry: str) -> int:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 from torch import Tensor
 
+from longtail.data.sparse import offsets_of
 from longtail.topk import IntArray
 
 # What one more sub-batch costs, in tokens: with MiniLM-L6 on one core, 8 to 128 are equally good; more cores want more.
@@ -48,7 +49,7 @@ def cuts(lengths: IntArray, overhead: int) -> IntArray:
         (S + 1,) ascending row numbers from 0 to B; sub-batch s holds the rows from the s-th to the next.
     """
     widths, counts = np.unique(lengths, return_counts=True)
-    ends = np.concatenate([[0], np.cumsum(counts)])
+    ends = offsets_of(counts)
     best, before = np.zeros(len(ends)), np.zeros(len(ends), np.int64)
     for last in range(1, len(ends)):
         costs = best[:last] + (ends[last] - ends[:last]) * widths[last - 1] + overhead
