@@ -52,6 +52,11 @@ class TopK:
             raise ValueError(f"ids {self.ids.shape} and scores {self.scores.shape} must be one (Q, K) shape")
 
     @classmethod
+    def nothing(cls, queries: int, k: int = 0) -> TopK:
+        """Of so many queries, places for k labels, all of which are empty."""
+        return cls(np.full((queries, k), -1, np.int64), np.full((queries, k), -np.inf, np.float32))
+
+    @classmethod
     def stacked(cls, parts: Sequence[TopK]) -> TopK:
         """The labels of some queries, then those of others, and so on; at least one part, all with the same K."""
         return cls(np.concatenate([part.ids for part in parts]), np.concatenate([part.scores for part in parts]))
@@ -91,3 +96,14 @@ def rank(ids: IntArray, scores: FloatArray, k: int) -> TopK:
         ranked_ids = np.pad(ranked_ids, ((0, 0), (0, missing)), constant_values=-1)
         ranked_scores = np.pad(ranked_scores, ((0, 0), (0, missing)), constant_values=-np.inf)
     return TopK(ranked_ids.astype(np.int64, copy=False), ranked_scores)
+
+
+def best_of(parts: Sequence[tuple[int, TopK]], k: int) -> TopK:
+    """The k best labels of each query among those of several parts of the labels.
+
+    Args:
+        parts: of each, its first label, and what was found in it, where labels count from 0.
+        k: places to fill; rows with fewer labels are padded.
+    """
+    ids = [np.where(top.ids < 0, -1, top.ids + first) for first, top in parts]
+    return rank(np.concatenate(ids, axis=1), np.concatenate([top.scores for _, top in parts], axis=1), k)

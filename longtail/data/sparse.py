@@ -281,10 +281,10 @@ def ranked(matrix: CSR, k: int) -> TopK:
     rows = row_of_entry(matrix)
     order = np.lexsort((matrix.indices, -matrix.data, rows))
     place = np.arange(len(rows)) - matrix.indptr[rows]
-    ids, scores = np.full((matrix.shape[0], k), -1, np.int64), np.full((matrix.shape[0], k), -np.inf, np.float32)
-    ids[rows, place] = matrix.indices[order]
-    scores[rows, place] = matrix.data[order]
-    return TopK(ids, scores)
+    found = TopK.nothing(matrix.shape[0], k)
+    found.ids[rows, place] = matrix.indices[order]
+    found.scores[rows, place] = matrix.data[order]
+    return found
 
 
 def save_csr(matrix: CSR, folder: Path) -> None:

@@ -306,8 +306,7 @@ class Model(ABC):
         """
         blocks, k = list(self.stream(texts, k, kind=kind, threshold=threshold)), at_most(k, threshold)
         none = np.zeros((0, k), np.float32)
-        ids = np.concatenate([none.astype(np.int64), *(block.rows for block in blocks)])
-        top = TopK(ids, np.concatenate([none, *(block.scores for block in blocks)]))
+        top = TopK.stacked([TopK.nothing(0, k), *(TopK(block.rows, block.scores) for block in blocks)])
         return Predictions(
             top, lambda: self.ids, self.label, lambda: np.concatenate([none, *(one.probabilities for one in blocks)])
         )

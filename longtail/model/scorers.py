@@ -19,7 +19,7 @@ from longtail.search.narrow import Narrowed, Narrowing
 from longtail.search.product import Product
 from longtail.search.remembering import SHORTLIST, Remembering
 from longtail.search.tree import Tree, TreeSearch
-from longtail.topk import BoolArray, FloatArray, IntArray, TopK, rank
+from longtail.topk import BoolArray, FloatArray, IntArray, TopK, best_of
 
 Columns: TypeAlias = "slice | IntArray"
 Rows: TypeAlias = Callable[["IntArray | slice"], FloatArray]  # ids of labels to (n, W) float32
@@ -139,12 +139,11 @@ class LazyExact:
 
     def _in_passing(self, rows: FloatArray, queries: FloatArray, k: int, exclude: CSR | None) -> TopK:
         """The same, with some rows at a time, of which the first are given."""
-        best, start = TopK(np.zeros((len(queries), 0), np.int64), np.zeros((len(queries), 0), np.float32)), 0
+        best, start = TopK.nothing(len(queries)), 0
         while len(rows):
             hidden = None if exclude is None else exclude[:, start : start + len(rows)]
             top = Exact(rows, device=self._device).search(queries, k, exclude=hidden)
-            ids = np.concatenate([best.ids, np.where(top.ids < 0, -1, top.ids + start)], axis=1)
-            best, start = rank(ids, np.concatenate([best.scores, top.scores], axis=1), k), start + len(rows)
+            best, start = best_of([(0, best), (start, top)], k), start + len(rows)
             del rows  # before others take their place
             rows = self._rows(slice(start, start + ROWS))
         return best

@@ -28,7 +28,7 @@ from longtail.modules.linker import Linked
 from longtail.search.fusion import Fusion
 from longtail.search.memory import Memory
 from longtail.search.remembering import Part
-from longtail.topk import FloatArray, IntArray, TopK, rank
+from longtail.topk import FloatArray, IntArray, TopK, best_of
 
 RATIO = 16  # a segment is at least this many times as large as the next
 
@@ -53,12 +53,9 @@ class Joined:
             raise BadInput("exclude", problem, remedy="give one row for each query")
         if len(self._segments) == 1:
             return self._segments[0].search(self._kind, queries, k, Excluded(exclude))
-        ids, scores = [], []
-        for start, segment in zip(self._starts, self._segments, strict=True):
-            top = segment.search(self._kind, queries, k, Excluded(exclude, start))
-            ids.append(np.where(top.ids < 0, -1, top.ids + start))
-            scores.append(top.scores)
-        return rank(np.concatenate(ids, axis=1), np.concatenate(scores, axis=1), k)
+        parts = zip(self._starts, self._segments, strict=True)
+        found = [(start, one.search(self._kind, queries, k, Excluded(exclude, start))) for start, one in parts]
+        return best_of(found, k)
 
     def rows(self, ids: IntArray | slice) -> FloatArray:
         """The (n, W) rows of some labels in the tables of their segments."""

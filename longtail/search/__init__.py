@@ -17,30 +17,26 @@ from longtail.search.on_disk import IVFPQ_ON_DISK
 from longtail.topk import FloatArray
 
 
-def _codes(method: Method, about: str) -> IndexKind:
+def _approximate(method: Method, about: str) -> IndexKind:
     return IndexKind(partial(build, method=method), about, partial(Approximate.load, method=method))
 
 
 INDEXES: dict[str, IndexKind] = {
     "exact": IndexKind(exact_over, "every label at each query: what the others are measured against"),
-    "hnsw": IndexKind(
-        partial(build, method=HNSW),
-        "a graph over the vectors: fast, and takes the memory of the table and 270 bytes a label",
-        partial(Approximate.load, method=HNSW),
+    "hnsw": _approximate(
+        HNSW, "a graph over the vectors: fast, and takes the memory of the table and 270 bytes a label"
     ),
-    "ivfpq": IndexKind(
-        partial(build, method=IVFPQ),
-        "a byte for every 4 numbers of a vector: for tables that do not fit in memory",
-        partial(Approximate.load, method=IVFPQ),
+    "ivfpq": _approximate(IVFPQ, "a byte for every 4 numbers of a vector: for tables that do not fit in memory"),
+    "ivfpq-disk": _approximate(
+        IVFPQ_ON_DISK, "the same with these bytes on the disk: for tables whose bytes do not fit in memory"
     ),
-    "ivfpq-disk": IndexKind(
-        partial(build, method=IVFPQ_ON_DISK),
-        "the same with these bytes on the disk: for tables whose bytes do not fit in memory",
-        partial(Approximate.load, method=IVFPQ_ON_DISK),
+    "float16": _approximate(
+        FLOAT16, "two bytes a number, all looked at: half the memory of the table, and nothing lost"
     ),
-    "float16": _codes(FLOAT16, "two bytes a number, all looked at: half the memory of the table, and nothing lost"),
-    "int8": _codes(INT8, "a byte a number, all looked at: a quarter of the memory of the table"),
-    "binary": _codes(BINARY, "a bit a number, all looked at, and the best scored exactly: a thirtieth of the memory"),
+    "int8": _approximate(INT8, "a byte a number, all looked at: a quarter of the memory of the table"),
+    "binary": _approximate(
+        BINARY, "a bit a number, all looked at, and the best scored exactly: a thirtieth of the memory"
+    ),
 }
 """Every index over label vectors; one row each. Those that can be loaded are approximate, and kept with a model."""
 

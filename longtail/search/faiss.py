@@ -27,7 +27,7 @@ from longtail.files import new_folder
 from longtail.search.base import Rows, check_search
 from longtail.search.exact import Exact
 from longtail.search.quiet import unheard
-from longtail.topk import AnyArray, FloatArray, IntArray, TopK, rank
+from longtail.topk import AnyArray, FloatArray, IntArray, TopK, best_of, rank
 
 CARD = "index.json"  # what a saved index says of itself, with the hash of its file
 REMEDY = "build it again (longtail index)"  # where a saved index is not as it was saved
@@ -115,12 +115,12 @@ class Approximate:
             return self._search(queries, k, 0)
         counts = np.diff(exclude.indptr)
         more = np.where(counts, 2 ** np.ceil(np.log2(np.maximum(counts, 1))), 0).astype(np.int64)
-        ids, scores = np.full((len(queries), k), -1, np.int64), np.full((len(queries), k), -np.inf, np.float32)
+        found = TopK.nothing(len(queries), k)
         for size in np.unique(more).tolist():
             rows = np.flatnonzero(more == size)
             top = self._search(queries[rows], k, size, exclude[rows])
-            ids[rows], scores[rows] = top.ids, top.scores
-        return TopK(ids, scores)
+            found.ids[rows], found.scores[rows] = top.ids, top.scores
+        return found
 
     def _search(self, queries: FloatArray, k: int, more: int, exclude: CSR | None = None) -> TopK:
         effort, each = self.measured.effort, self.method.rescored
@@ -210,13 +210,10 @@ def build(
 
 def exact_in_blocks(rows: Rows, labels: int, queries: FloatArray, k: int) -> IntArray:
     """(Q, k) int64 ids that exact search finds, without holding the table."""
-    ids, scores = np.full((len(queries), 0), -1, np.int64), np.zeros((len(queries), 0), np.float32)
+    best = TopK.nothing(len(queries))
     for block in blocks(0, labels):
-        top = Exact(rows(block)).search(queries, k)
-        ids = np.concatenate([ids, np.where(top.ids < 0, -1, top.ids + block[0])], axis=1)
-        best = rank(ids, np.concatenate([scores, top.scores], axis=1), k)
-        ids, scores = best.ids, best.scores
-    return ids
+        best = best_of([(0, best), (int(block[0]), Exact(rows(block)).search(queries, k))], k)
+    return best.ids
 
 
 def recall(top: TopK, truth: IntArray) -> float:

@@ -114,15 +114,13 @@ class LabelTrees:
         """The k best labels of each of (Q, V) sparse queries, without those of the (Q, L) pairs to exclude."""
         check_search(queries.shape, self.trees[0].labels.shape, k, exclude)
         step = max(1, _PAIRS // self._labels_a_text())
-        found = []
+        found = [TopK.nothing(0, k)]
         for start in range(0, queries.shape[0], step):
             scores = self._scored(CSR(queries[start : start + step]))
             if exclude is not None:
                 scores = apart(scores, CSR(exclude[start : start + step]))
             found.append(ranked(scores, k))
-        ids, values = ([getattr(top, name) for top in found] for name in ("ids", "scores"))
-        none = np.zeros((0, k), np.float32)
-        return TopK(np.concatenate([none.astype(np.int64), *ids]), np.concatenate([none, *values]))
+        return TopK.stacked(found)
 
     def leaves(self, x: CSR) -> IntArray:
         """(n, T) the best leaf of each tree for n texts."""

@@ -162,7 +162,7 @@ class Remembering:
         """
         keys = keys_of(vectors, self.columns)
         near = self.neighbours(keys)  # at once, so that keys are read once
-        found = [TopK(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))]
+        found = [TopK.nothing(0, k)]
         for at in range(0, len(vectors), _BLOCK):
             block = slice(at, at + _BLOCK)
             votes = self.votes([TopK(one.ids[block], one.scores[block]) for one in near], keys[block])

@@ -201,7 +201,7 @@ class TreeSearch:
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, D + 1) queries, without those of the (Q, L) pairs to exclude."""
         check_search(queries.shape, (len(self._vectors), self._width), k, exclude)
-        found = [TopK(np.zeros((0, k), np.int64), np.zeros((0, k), np.float32))]
+        found = [TopK.nothing(0, k)]
         for at in range(0, len(queries), _BLOCK):
             block = queries[at : at + _BLOCK]
             reached = below(self._tree.nodes(block), self._tree.links)
