@@ -46,8 +46,8 @@ class NodeTexts:
             there = np.flatnonzero(found >= 0)
             return csr(there, found[there], (len(texts), len(places)))
 
-        pairs = rows.targets if rows.filtered is None else rows.targets + rows.filtered
         of_documents, of_labels = own(rows.documents.fields["title"]), own(labels)
+        pairs = rows.known
         known = {"documents": of_documents + pairs @ of_labels, "labels": of_labels + pairs.T.tocsr() @ of_documents}
         return cls(ids, {side: csr(row_of_entry(m), m.indices, m.shape) for side, m in known.items()})
 

@@ -150,6 +150,11 @@ def apart(edges: CSR, others: CSR) -> CSR:
     return take_entries(edges, ~np.isin(keys, hidden))
 
 
+def unfiltered(split: Split) -> CSR:
+    """(n, L) the true pairs that are not filtered."""
+    return split.targets if split.filtered is None else apart(split.targets, split.filtered)
+
+
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:
     """(n, width) CSR: row i has a one in column ``groups[i]``, or nothing where that is -1."""
     there = groups >= 0

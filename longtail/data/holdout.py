@@ -21,6 +21,11 @@ def rows_at_random(n: int, rows: int, seed: int) -> IntArray:
     return np.sort(np.random.default_rng(seed).choice(n, rows, replace=False)).astype(np.int64)
 
 
+def rows_evenly(n: int, rows: int) -> IntArray:
+    """``rows`` of n rows, ascending, the first and the last among them, or all where there are no more."""
+    return np.linspace(0, n - 1, min(n, rows)).astype(np.int64)
+
+
 def rows_to_hold_out(targets: CSR, rows: int, seed: int) -> IntArray:
     """Draw rows whose labels all keep another training row, as far as there are such rows.
 

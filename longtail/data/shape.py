@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from longtail.data.dataset import Dataset
 from longtail.data.describe import words
+from longtail.data.holdout import rows_evenly
 from longtail.errors import BadInput
 
 _TITLE, _CONTENT = "title", "content"
@@ -43,8 +42,7 @@ def fields_read(dataset: Dataset) -> tuple[str, ...]:
     if dataset.fields or not len(there.get(_CONTENT, ())):
         return tuple(name for name in dataset.fields if name in there) or (_TITLE,)
     content = there[_CONTENT]
-    rows = np.linspace(0, len(content) - 1, min(_COUNTED, len(content))).astype(np.int64)
-    counts = words(content.take(rows))
+    counts = words(content.take(rows_evenly(len(content), _COUNTED)))
     some = counts[counts > 0]
     short = 2 * len(some) > len(counts) and _TELLS <= some.mean() <= _SHORT
     return (_TITLE, _CONTENT) if short else (_TITLE,)

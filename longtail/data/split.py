@@ -29,6 +29,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.documents)
 
+    @property
+    def known(self) -> CSR:
+        """(n, L) the pairs that are no negatives: true ones, and filtered ones."""
+        return self.targets if self.filtered is None else (self.targets + self.filtered).tocsr()
+
     def take(self, rows: IntArray) -> Split:
         """The documents at ``rows``, with their targets and filtered pairs."""
         filtered = None if self.filtered is None else self.filtered[rows]

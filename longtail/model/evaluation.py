@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.holdout import rows_at_random
+from longtail.data.holdout import rows_at_random, rows_evenly
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.errors import BadInput
@@ -170,7 +170,7 @@ def latency(model: Model, test: Split, texts: int = 200, k: int = DEPTH) -> tupl
     Returns:
         Milliseconds.
     """
-    rows = np.linspace(0, len(test) - 1, min(texts, len(test))).astype(np.int64)
+    rows = rows_evenly(len(test), texts)
     times = []
     for row in (rows[0], *rows):
         start = time.perf_counter()

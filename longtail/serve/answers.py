@@ -87,10 +87,10 @@ def answers(snapshot: Snapshot, jobs: Sequence[Job]) -> list[Any]:
         if isinstance(job, Predict) and job.allowed is None and not job.excluded:
             together[job.kind or snapshot.scorer().name].append(i)
         else:
-            found[i] = _caught(lambda job=job: _alone(snapshot, job))  # type: ignore[misc]
+            found[i] = _caught(_alone, snapshot, job)
     for kind, places in together.items():
         group = [job for job in (jobs[i] for i in places) if isinstance(job, Predict)]
-        ranked = _caught(lambda kind=kind, group=group: _together(snapshot, kind, group))  # type: ignore[misc]
+        ranked = _caught(_together, snapshot, kind, group)
         for n, i in enumerate(places):
             found[i] = ranked if isinstance(ranked, Exception) else ranked[n]
     return found
@@ -104,8 +104,8 @@ def _together(model: Model, kind: str, requests: Sequence[Predict]) -> list[Rank
     answers, start = [], 0
     for request in requests:
         here = slice(start, start := start + len(request.texts))
-        own = TopK(top.ids[here], top.scores[here]), first[here]
-        answers.append(_caught(lambda request=request, own=own: _answer(model, kind, request, *own)))  # type: ignore[misc]
+        own = TopK(top.ids[here], top.scores[here])
+        answers.append(_caught(_answer, model, kind, request, own, first[here]))
     return answers
 
 
@@ -153,9 +153,9 @@ def _explained(model: Model, kind: str, request: Predict, rows: IntArray) -> lis
     return [explain(model, text, row[row >= 0], kind) for text, row in zip(request.texts, rows, strict=True)]
 
 
-def _caught(action: Callable[[], Any]) -> Any:
+def _caught(action: Callable[..., Any], *given: Any) -> Any:
     """What an action returns, or the exception that it raises."""
     try:
-        return action()
+        return action(*given)
     except Exception as error:  # noqa: BLE001  (it is raised again where the request waits)
         return error

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from longtail.data.holdout import rows_evenly
 from longtail.data.split import Split
 from longtail.metrics.propensity import log_odds
-from longtail.stages.refresh import known
 from longtail.topk import FloatArray, IntArray
 from longtail.train.run import Run
 
@@ -21,7 +21,7 @@ _LABELS = 8192  # at a time
 
 def some_rows(split: Split) -> IntArray:
     """Rows that stand for all of a split, (n,) int64: 2,048 of them, evenly."""
-    return np.linspace(0, len(split) - 1, min(len(split), _ROWS)).astype(np.int64)
+    return rows_evenly(len(split), _ROWS)
 
 
 class Start(NamedTuple):
@@ -77,7 +77,7 @@ class Start(NamedTuple):
 
     def _unknown(self) -> Iterator[tuple[slice, Tensor]]:
         """Some labels at a time and the scores (C, n) of the rows, divided by t; -inf where a label is known of one."""
-        pairs = known(self.split)[self.rows].T.tocsr()  # (L, n)
+        pairs = self.split.known[self.rows].T.tocsr()  # (L, n)
         x = torch.from_numpy(self.documents).T / self.temperature  # (D, n)
         for start in range(0, len(self.vectors), _LABELS):
             part = slice(start, start + _LABELS)

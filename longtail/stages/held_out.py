@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from longtail.data.dataset import Dataset, Propensity
-from longtail.data.holdout import cut_as_test, rows_at_random
+from longtail.data.holdout import cut_as_test, rows_at_random, rows_evenly
 from longtail.data.shape import Shape
 from longtail.data.sparse import CSR
 from longtail.data.split import Split
@@ -136,7 +136,7 @@ def held_out_score(run: Run, model: AnyModel, held_out: Split) -> float:
         held_out: documents that it was not trained on, 2,000 of which are asked at most.
     """
     if len(held_out) > _SCORED:
-        held_out = held_out.take(np.linspace(0, len(held_out) - 1, _SCORED).astype(np.int64))
+        held_out = held_out.take(rows_evenly(len(held_out), _SCORED))
     if run.plan is not None:
         run.counted(SCORED, len(held_out), len(model.kinds) * len(model.labels), model.width)
         return 0.0

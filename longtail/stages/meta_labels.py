@@ -22,7 +22,7 @@ from longtail.losses.own import inner_products
 from longtail.metrics.propensity import log_odds
 from longtail.modules.classifiers import FreeVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
-from longtail.stages.refresh import RenewalOptions, known
+from longtail.stages.refresh import RenewalOptions
 from longtail.stages.shortlists import PoolOptions, with_one, wrong_labels_near
 from longtail.stages.surrogate import surrogate_labels
 from longtail.stages.task import Text
@@ -145,4 +145,4 @@ def _at_random(run: Run, split: Split, labels: int, length: int) -> IntArray:
     """(N, length) wrong labels, each once a row, and -1: the shortlists of clusters that cannot be told apart yet."""
     ids = np.sort(np.random.default_rng([run.seed, 0, 0, 0, 6]).integers(labels, size=(len(split), length)), axis=1)
     again = np.diff(ids, axis=1, prepend=-1) == 0
-    return np.where(again | holds(known(split), ids), -1, ids)
+    return np.where(again | holds(split.known, ids), -1, ids)

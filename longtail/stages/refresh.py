@@ -9,7 +9,6 @@ import numpy as np
 
 from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
-from longtail.data.sparse import CSR
 from longtail.data.split import Split
 from longtail.options import COUNT, NATURAL, option
 from longtail.stages.recipe import RunOptions
@@ -119,9 +118,4 @@ def mine(run: Run, split: Split, documents: FloatArray, labels: FloatArray, leng
     Returns:
         (N, length) label ids, best first, -1 where there are fewer.
     """
-    return run.search("hard negatives", labels, documents, length, exclude=known(split)).ids
-
-
-def known(split: Split) -> CSR:
-    """(N, L) the pairs that are no negatives: true ones, and filtered ones."""
-    return split.targets if split.filtered is None else (split.targets + split.filtered).tocsr()
+    return run.search("hard negatives", labels, documents, length, exclude=split.known).ids

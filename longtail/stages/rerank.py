@@ -18,7 +18,7 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
-from longtail.data.filters import same_texts, union, without
+from longtail.data.filters import same_texts, unfiltered, union
 from longtail.data.holdout import rows_at_random, without_orphaned_labels
 from longtail.data.sparse import CSR, holds
 from longtail.data.split import Split
@@ -43,7 +43,6 @@ from longtail.stages.held_out import PreferenceOptions, hold_out, tell, worth_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refit import before_refit, keep_before_refit, place_before_refit
-from longtail.stages.refresh import known
 from longtail.text.pairs import PairTokens
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import token_table
@@ -187,8 +186,7 @@ def _train(run: Run, encoder: CrossEncoder, model: Model, rest: Dataset, o: Rera
 
 def _with_labels(train: Split, most: int | None, seed: int) -> Split:
     """The training documents that have a label that is not filtered; some of them, where fewer are asked for."""
-    seen = train.targets if train.filtered is None else without(train.targets, train.filtered)
-    rows = np.flatnonzero(np.diff(seen.indptr))
+    rows = np.flatnonzero(np.diff(unfiltered(train).indptr))
     if most is not None and most < len(rows):
         rows = rows[rows_at_random(len(rows), most, seed)]
     return train.take(rows)
@@ -219,7 +217,7 @@ def hard_negatives(run: Run, model: Model, split: Split, dataset: Dataset, lengt
         return np.full((len(split), length), -1)
     with run.log.parts("hard negatives"):
         texts = Strings.of(split.documents.joined(model.fields))
-        exclude = union(known(split), same_texts(texts, dataset.labels.fields[FIELD]))
+        exclude = union(split.known, same_texts(texts, dataset.labels.fields[FIELD]))
         found = []
         for start in range(0, len(split), _BLOCK):
             rows = np.arange(start, min(start + _BLOCK, len(split)))

@@ -24,7 +24,6 @@ from longtail.modules.classifiers import ResidualVectors
 from longtail.options import BELOW_ONE, COUNT, NATURAL, option
 from longtail.stages.biases import Start, some_rows
 from longtail.stages.held_out import FusionOptions
-from longtail.stages.refresh import known
 from longtail.stages.task import EncoderOptions
 from longtail.text.tokens import VectorTokens
 from longtail.topk import FloatArray, IntArray
@@ -138,7 +137,7 @@ def wrong_labels_in(split: Split, near: IntArray, clusters: IntArray) -> IntArra
         (N, beam * S) label ids with S the size of the largest cluster; -1 at the end of a row where there are fewer.
     """
     ids = members_of(clusters)[near].reshape(len(split), -1)  # (N, beam * S)
-    wrong = (ids >= 0) & ~holds(known(split), ids)
+    wrong = (ids >= 0) & ~holds(split.known, ids)
     ids[~wrong] = -1
     return np.take_along_axis(ids, np.argsort(~wrong, axis=1, kind="stable"), axis=1)
 

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +19,7 @@ from longtail.batches.neighbours import Neighbours
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Sampler
 from longtail.data.dataset import Dataset
+from longtail.data.holdout import rows_evenly
 from longtail.data.shape import Shape
 from longtail.data.split import Split
 from longtail.data.texts import Texts
@@ -310,7 +310,7 @@ def _read_of(run: Run, texts: Texts) -> Texts:
     """The texts that are read: all of them, or, by a dry run, some of very many."""
     if not run.dry or len(texts) <= _SAMPLED:
         return texts
-    return texts.take(np.linspace(0, len(texts) - 1, _SAMPLED).astype(np.int64))
+    return texts.take(rows_evenly(len(texts), _SAMPLED))
 
 
 def _table(run: Run, fields: Sequence[str], texts: Texts, tokenizer: Tokenizer) -> Ragged:

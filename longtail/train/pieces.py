@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def piecewise(run: Run, stage: str, make: Callable[[IntArray], CSR], work: Float
         run.log.start(stage, steps=len(parts), done=0)
         for number, rows in enumerate(parts):
             folder = None if run.folder is None else run.folder / "stages" / stage / f"{number:05d}"
-            found.append(_kept(folder, lambda rows=rows: make(rows)))  # type: ignore[misc]
+            found.append(_kept(folder, partial(make, rows)))
             run.log.step({}, len(rows), 0, 0.0)
             run.progress.account()
         run.log.stop()

@@ -19,6 +19,7 @@ from rich.table import Table
 from torch import nn
 
 from longtail.batches.loader import Loader
+from longtail.data.filters import unfiltered
 from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
@@ -298,8 +299,7 @@ def _seconds_of_step(
 
 def _unlabelled(split: Split) -> int:
     """How many documents have no true pair that is not filtered."""
-    seen = split.targets if split.filtered is None else split.targets - split.targets.multiply(split.filtered != 0)
-    return int((seen.sum(1) <= 0).sum())
+    return int(np.count_nonzero(np.diff(unfiltered(split).indptr) == 0))
 
 
 def _refuse(what: str, needed: int, free: int, remedy: str) -> None:

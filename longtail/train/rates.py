@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from longtail.batches.clusters import balanced_clusters, cuts
+from longtail.data.holdout import rows_evenly
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.text.ragged import Ragged
 from longtail.train.plan import SAMPLE, Plan, timed
@@ -21,7 +22,7 @@ def seconds_a_text(plan: Plan, encoder: Encoder, table: Ragged, of: tuple[str, s
         of: for what run, and what for: encoders that differ may be of one kind.
         device: where the encoder is.
     """
-    some = table.take(np.linspace(0, max(0, len(table) - 1), min(len(table), SAMPLE)).astype(np.int64))
+    some = table.take(rows_evenly(len(table), SAMPLE))
     count = max(1, len(some))
     return plan.once(
         (*of, type(encoder), encoder.width), lambda: timed(lambda: embed(encoder, some, device=device), device) / count
