@@ -15,7 +15,7 @@ from rich.status import Status
 from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import must_take_page, write_page
+from longtail.cli.report_file import Report, must_take_page, write_page
 from longtail.data.check import but_for_case, uncut
 from longtail.data.check import check as find
 from longtail.data.dataset import Dataset, Propensity
@@ -92,9 +92,7 @@ def describe(
         str | None, typer.Option(help="Describe this label alone, by uid or title: what it occurs with, or reads like.")
     ] = None,
     json_file: JsonFile = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
-    ] = None,
+    report: Report = None,
 ) -> None:
     """Print a data set in numbers: sizes, words, the tail, repeated texts, leaks, labels that look alike, graphs.
 

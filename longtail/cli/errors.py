@@ -13,13 +13,12 @@ from rich.table import Table
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.report_file import must_take_page, write_page
-from longtail.cli.run_folder import RunFolder, data_of
+from longtail.cli.run_folder import Device, OtherData, RunFolder, data_of
 from longtail.data.dataset import Dataset
 from longtail.ending import at_the_end
 from longtail.model import load
 from longtail.report.errors import FILES, Errors, errors_of_run
 from longtail.report.errors_page import page_of_errors, whom
-from longtail.train.progress import settings_of
 from longtail.units import printable
 
 _SHOWN = 5  # confusions in a terminal
@@ -28,7 +27,7 @@ _SHOWN = 5  # confusions in a terminal
 def errors(
     run: RunFolder,
     out: Annotated[Path, typer.Option(help="The folder of the report; with --folds, the same command goes on there.")],
-    data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
+    data: OtherData = None,
     k: Annotated[int, typer.Option(help="Labels of a document among which one counts as found.", min=1)] = 5,
     folds: Annotated[
         int | None,
@@ -40,7 +39,7 @@ def errors(
     ] = None,
     most: Annotated[int, typer.Option(help="Rows of a table, at most; of annotations, of each kind.", min=1)] = 1000,
     json_file: JsonFile = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Show where a trained run errs, and which labels of documents are likely wrong or missing.
 
@@ -53,7 +52,7 @@ def errors(
     console = console_beside(json_file)
     must_take_page(out)
     model = load(run, device=device, changes=False)
-    dataset = Dataset.read(data_of(run, settings_of(run), data))
+    dataset = Dataset.read(data_of(run, data))
     with at_the_end(lambda: None if folds is None else "the same command goes on with what is left"):
         found = errors_of_run(run, model, dataset, k=k, most=most, folds=folds, out=out, console=console)
     found.write_tables(out)

@@ -12,8 +12,8 @@ from rich.table import Table
 
 from longtail.batches.links import heaviest_links
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import must_take_page, write_page
-from longtail.cli.run_folder import RunFolder, data_of
+from longtail.cli.report_file import Report, must_take_page, write_page
+from longtail.cli.run_folder import Device, OtherData, RunFolder, data_of
 from longtail.cli.threshold import threshold_of
 from longtail.data.dataset import Dataset, Propensity
 from longtail.data.filters import answers, apart, proposed_pairs
@@ -29,7 +29,6 @@ from longtail.model.evaluation import evaluate as measured
 from longtail.model.evaluation import fields_with, must_have_test
 from longtail.model.label_set import changes_made
 from longtail.topk import IntArray
-from longtail.train.progress import settings_of
 
 _LONG = 5 * 10**10  # pairs of a document and a label, of which more take some twenty minutes on a core
 ORACLE = 15  # true links of a document that are used at most, as in training
@@ -44,7 +43,7 @@ _Precision: TypeAlias = Annotated[
 
 def evaluate(
     run: RunFolder,
-    data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
+    data: OtherData = None,
     k: Annotated[str, typer.Option(help="Cut-offs, with commas.")] = "1,3,5",
     propensity: Annotated[
         list[str] | None,
@@ -67,16 +66,14 @@ def evaluate(
     threshold: _Threshold = None,
     precision: _Precision = None,
     macro: Annotated[bool, typer.Option("--macro", help="Show precision and F1 by label, too.")] = False,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
-    ] = None,
+    report: Report = None,
     oracle_links: Annotated[
         Path | None, typer.Option(help="Enrich test documents with the links of this file, not with predicted ones.")
     ] = None,
     answer_free: Annotated[
         bool, typer.Option("--answer-free", help="Leave those of them out whose node is a true label of the document.")
     ] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Measure a trained run on the test split of its data set."""
     ks, constants, by = cut_offs(k), [Propensity.parsed(pair) for pair in propensity or []], by or []
@@ -84,7 +81,7 @@ def evaluate(
     must_take_page(report)
     model = load(run, device=device, changes=False)
     least = threshold_of(model, None, threshold, precision)
-    folder = data_of(run, settings_of(run), data)
+    folder = data_of(run, data)
     dataset = Dataset.read(folder, fields=fields_with(model.fields, by))
     test = must_have_test(dataset)
     _warn_of_time(model, test, sample, console)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from longtail.cli.run_folder import RunFolder
+from longtail.cli.run_folder import OtherData, RunFolder
 from longtail.model.exporting import K
 from longtail.model.exporting import export as exported
 
@@ -19,7 +18,7 @@ def export(
     run: RunFolder,
     int8: Annotated[bool, typer.Option("--int8", help="Round weights and activations to 8 bits.")] = False,
     tolerance: Annotated[float, typer.Option(help=f"How much lower recall@{K} may be.", min=0.0, max=1.0)] = 0.001,
-    data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
+    data: OtherData = None,
 ) -> None:
     """Write the transformers of a run as ONNX, which predict, serve and evaluate then use on a CPU.
 

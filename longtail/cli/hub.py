@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from longtail.cli.run_folder import RunFolder
+from longtail.cli.run_folder import NewFolder, RunFolder
 from longtail.hub.exchange import pull as pulled
 from longtail.hub.exchange import push as pushed
 
@@ -32,7 +31,7 @@ def push(
 
 def pull(
     repo: _Repo,
-    out: Annotated[Path, typer.Option(help="The run folder to make.", show_default=False)],
+    out: NewFolder,
     revision: Annotated[str | None, typer.Option(help="A branch, tag or commit; the newest if left out.")] = None,
     endpoint: _Endpoint = None,
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -41,34 +42,31 @@ def add(
         labels = _read(input_file, "strings for uid and text, and perhaps a list of examples", _label_of)
     else:
         labels = [NewLabel(*_both(uid, text), [{"title": one} for one in example or []])]
-    label_set = LabelSet(run, device="cpu", exact=True)
-    for at in range(0, len(labels), _BLOCK):
-        label_set.add(labels[at : at + _BLOCK])
-    label_set.close()
-    Console(stderr=True, highlight=False).print(f"added {len(labels):,}")
+    with _opened(run) as label_set:
+        for at in range(0, len(labels), _BLOCK):
+            label_set.add(labels[at : at + _BLOCK])
+    _say(f"added {len(labels):,}")
 
 
 @labels_app.command()
 def remove(run: RunFolder, uids: Annotated[list[str], typer.Argument(help="Of the labels.")]) -> None:
     """Remove labels from a trained model; a running server is without them at once."""
-    label_set, uids = LabelSet(run, device="cpu", exact=True), [*dict.fromkeys(uids)]
-    if missing := [uid for uid in uids if label_set.snapshot.find(uid) is None]:
-        label_set.close()
-        raise BadInput("uid", f"expected uids of labels, found {', '.join(missing)}", remedy="nothing was removed")
-    label_set.remove(uids)
-    label_set.close()
-    Console(stderr=True, highlight=False).print(f"removed {len(uids):,}")
+    uids = [*dict.fromkeys(uids)]
+    with _opened(run) as label_set:
+        if missing := [uid for uid in uids if label_set.snapshot.find(uid) is None]:
+            raise BadInput("uid", f"expected uids of labels, found {', '.join(missing)}", remedy="nothing was removed")
+        label_set.remove(uids)
+    _say(f"removed {len(uids):,}")
 
 
 @labels_app.command("list")
 def list_(run: RunFolder) -> None:
     """Print the changes since the model was built, as JSON lines; what was added, as labels add --input reads it."""
-    label_set = LabelSet(run, device="cpu", exact=True)
-    for change in label_set.changes():
-        said: dict[str, Any] = {"uid": change.uid}
-        said |= {"removed": True} if change.text is None else {"text": change.text, "examples": list(change.examples)}
-        sys.stdout.write(printable(json.dumps(said, ensure_ascii=False)) + "\n")
-    label_set.close()
+    with _opened(run) as label_set:
+        changes = label_set.changes()
+    for uid, text, examples, *_ in changes:
+        said = {"removed": True} if text is None else {"text": text, "examples": list(examples)}
+        _write({"uid": uid, **said})
 
 
 @labels_app.command()
@@ -78,24 +76,22 @@ def find(
     limit: Annotated[int, typer.Option(help="Labels at most.", min=1)] = 20,
 ) -> None:
     """Find labels, as JSON lines of uid and text; upper and lower case of a to z are the same."""
-    label_set = LabelSet(run, device="cpu", exact=True)
-    snapshot = label_set.snapshot
-    for row in (rows := snapshot.found(query, limit)):
-        _, uid, text = snapshot.label(row)
-        sys.stdout.write(printable(json.dumps({"uid": uid, "text": text}, ensure_ascii=False)) + "\n")
-    label_set.close()
-    if not rows:
-        Console(stderr=True, highlight=False).print(f"no label has {query!r} in its text, or as its uid", markup=False)
+    with _opened(run) as label_set:
+        snapshot = label_set.snapshot
+        found = [snapshot.label(row) for row in snapshot.found(query, limit)]
+    for _, uid, text in found:
+        _write({"uid": uid, "text": text})
+    if not found:
+        _say(f"no label has {query!r} in its text, or as its uid")
 
 
 @labels_app.command()
 def compact(run: RunFolder) -> None:
     """Fold the changes into the model's own table; a running server goes on answering, and then uses it."""
-    label_set = LabelSet(run, device="cpu")
-    label_set.compact()
-    count = len(label_set.snapshot)
-    label_set.close()
-    Console(stderr=True, highlight=False).print(f"{count:,} labels in one table")
+    with closing(LabelSet(run, device="cpu")) as label_set:
+        label_set.compact()
+        count = len(label_set.snapshot)
+    _say(f"{count:,} labels in one table")
 
 
 @labels_app.command()
@@ -114,25 +110,21 @@ def correct(
     else:
         uid, text = _both(uid, text)
         given = [[Correction({"title": text}, uid, not wrong)]]
-    label_set = LabelSet(run, device="cpu", exact=True)
-    numbers = label_set.correct([one for of_text in given for one in of_text])
-    label_set.close()
-    Console(stderr=True, highlight=False).print(f"kept {len(numbers):,}")
+    with _opened(run) as label_set:
+        numbers = label_set.correct([one for of_text in given for one in of_text])
+    _say(f"kept {len(numbers):,}")
 
 
 @labels_app.command()
 def withdraw(run: RunFolder, ids: Annotated[list[int], typer.Argument(help="Of the corrections.")]) -> None:
     """Take corrections back."""
-    label_set = LabelSet(run, device="cpu", exact=True)
-    try:
+    with _opened(run) as label_set:
         if missing := [str(number) for number in ids if number not in label_set.snapshot.corrections.kept]:
             problem = f"expected those of corrections, found {', '.join(missing)}"
             raise BadInput("ids", problem, remedy="see longtail labels corrections; nothing was withdrawn")
         for number in ids:
             label_set.withdraw(number)
-    finally:
-        label_set.close()
-    Console(stderr=True, highlight=False).print(f"withdrew {len(ids):,}")
+    _say(f"withdrew {len(ids):,}")
 
 
 @labels_app.command()
@@ -145,14 +137,28 @@ def corrections(
     """Give the corrections as JSON lines, a text each, which train and data import read as documents with labels."""
     if out is not None:
         must_take(out)
-    label_set = LabelSet(run, device="cpu", exact=True)
-    lines = [json.dumps(record, ensure_ascii=False) for record in label_set.corrected_texts()]
-    label_set.close()
+    with _opened(run) as label_set:
+        records = label_set.corrected_texts()
     if out is None:
-        sys.stdout.writelines(printable(line) + "\n" for line in lines)
+        for record in records:
+            _write(record)
     else:
-        write_lines(out, lines)
-        Console(stderr=True, highlight=False).print(f"wrote {len(lines):,} to {out}", markup=False)
+        write_lines(out, (json.dumps(record, ensure_ascii=False) for record in records))
+        _say(f"wrote {len(records):,} to {out}")
+
+
+def _opened(run: Path) -> closing[LabelSet]:
+    """The labels of a run, which are looked for exactly, for a block."""
+    return closing(LabelSet(run, device="cpu", exact=True))
+
+
+def _write(record: Mapping[str, Any]) -> None:
+    """Print a line of JSON."""
+    sys.stdout.write(printable(json.dumps(record, ensure_ascii=False)) + "\n")
+
+
+def _say(what: str) -> None:
+    Console(stderr=True, highlight=False).print(what, markup=False)
 
 
 def _both(uid: str | None, text: str | None) -> tuple[str, str]:

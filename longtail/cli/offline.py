@@ -14,12 +14,11 @@ from rich.table import Table
 
 from longtail.cli.evaluate import cut_offs
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.report_file import must_take_page, write_page
-from longtail.cli.run_folder import RunFolder, data_of
+from longtail.cli.report_file import Report, must_take_page, write_page
+from longtail.cli.run_folder import Device, OtherData, RunFolder, data_of
 from longtail.model import load
 from longtail.report.offline import AT_MOST, CANNOT, KS, Asked, Figure, Offline, judge_offline
 from longtail.report.offline_page import page_of_offline
-from longtail.train.progress import settings_of
 from longtail.units import printable
 
 
@@ -41,12 +40,10 @@ def offline(
         str | None, typer.Option(help="A column of the queries that says how often each counts: impressions.")
     ] = None,
     k: Annotated[str, typer.Option(help="Cut-offs, with commas.")] = ",".join(map(str, KS)),
-    data: Annotated[Path | None, typer.Option(help="A data set folder; the run's own if left out.")] = None,
+    data: OtherData = None,
     json_file: JsonFile = None,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    report: Report = None,
+    device: Device = "auto",
 ) -> None:
     """Judge a run by records before it goes live: recall, density, coverage, what is new, judged, clicked.
 
@@ -66,7 +63,7 @@ def offline(
     )
     model = load(run, device=device, changes=False)
     control = None if against is None else (against, load(against, device=device, changes=False))
-    found = judge_offline(run, model, data_of(run, settings_of(run), data), asked, control=control)
+    found = judge_offline(run, model, data_of(run, data), asked, control=control)
     console.print(_table(found))
     for line in _about(found):
         console.print(line, highlight=False, markup=False)

@@ -14,7 +14,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.train import annotation
+from longtail.cli.train import annotation, take
 from longtail.on_paper.plan import OnPaper, largest_batch, named, on_paper
 from longtail.on_paper.reckoning import Timed
 from longtail.on_paper.rows import ROWS, read_by
@@ -91,13 +91,7 @@ def _command(name: str) -> Callable[..., None]:
 
     parameters = _PARAMETERS | {key: (annotation(option), None) for key, option in known.items()}
     parameters["json_file"] = (JsonFile, None)
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-            for key, (hint, default) in parameters.items()
-        ]
-    )
-    command.__annotations__ = {key: hint for key, (hint, _) in parameters.items()}
+    take(command, parameters)
     command.__doc__ = f"Reckon a run of {name}. {_HOW}"
     return command
 

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from longtail.bulk.job import BATCH
 from longtail.cli import predict_parts as parts
-from longtail.cli.run_folder import RunFolder
+from longtail.cli.run_folder import Device, RunFolder
 from longtail.cli.threshold import threshold_of
 from longtail.data.io.formats import decoded, decoded_line, stop
 from longtail.data.io.imports import Columns, texts_of_table
@@ -76,7 +76,7 @@ def predict(
     explain: _Explain = False,
     table: Annotated[bool, typer.Option("--table", help="Print for people also where it is no terminal.")] = False,
     exact: Annotated[bool, typer.Option("--exact", help="Leave approximate searches aside.")] = False,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
     text: parts.Text = "title",
     content: parts.Content = None,
     label_texts: parts.LabelTexts = False,

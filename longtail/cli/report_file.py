@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from longtail.cli.places import must_take
 from longtail.files import replacing
 
 _NAME = "report.html"
+Report = Annotated[Path | None, typer.Option("--report", help="Write a report into this folder: one HTML page.")]
 
 
 def must_take_page(folder: Path | None) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
-from longtail.cli.run_folder import RunFolder
+from longtail.cli.run_folder import Device, RunFolder
 from longtail.errors import MissingExtra
 from longtail.model.label_set import LabelSet
 from longtail.model.saved import must_be_trained
@@ -36,7 +36,7 @@ def serve(
     client_connections: Annotated[int, typer.Option(help="Connections of one address, in each process.", min=1)] = 1000,
     exact: Annotated[bool, typer.Option("--exact", help="Leave approximate searches aside.")] = False,
     log_level: Annotated[str, typer.Option(help="debug logs every request.")] = "info",
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Serve a run's model over HTTP (docs/guides/serving.md), with a page at /.
 
@@ -68,7 +68,7 @@ def index(
     method: Annotated[str | None, typer.Option(help=f"{_METHODS}. By default the first that fits in --memory.")] = None,
     memory: Annotated[float | None, typer.Option(help="GiB that the index may take.")] = None,
     kind: Annotated[str | None, typer.Option(help="The score kind; the best if left out.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, or auto.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Build an approximate index, which serve and predict then use: for 300,000 labels and more.
 

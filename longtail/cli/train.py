@@ -17,7 +17,7 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
 from longtail.cli.evaluate import warn_of_pairs
-from longtail.cli.run_folder import RunFolder, data_of, say_done
+from longtail.cli.run_folder import RunFolder, data_of, run_in, say_done
 from longtail.cli.table_data import Keep, Labels, Separator, TableOptions, Test, Text, dataset_of, say_what_next
 from longtail.compare.methods import Method
 from longtail.data.dataset import Dataset
@@ -29,7 +29,7 @@ from longtail.recipes import DEFAULT, RECIPES
 from longtail.recipes.distil import student
 from longtail.stages.recipe import options_class
 from longtail.stages.rerank import rerank
-from longtail.train.log import LOG, WITHIN, Log
+from longtail.train.log import WITHIN
 from longtail.train.plan import Planned
 from longtail.train.progress import DATA, settings_of
 from longtail.train.run import Run
@@ -60,6 +60,7 @@ train_app = typer.Typer(
 _RESUMED = {**RECIPES, "rerank": rerank}
 _OFTEN = ("encoder", "fields", "epochs", "budget", "prefer", "seed", "device")  # given more often than others
 _METAVARS = {int: "INTEGER", float: "NUMBER", str: "TEXT"}
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")]
 Seconds = Annotated[float, typer.Option("--checkpoint-every", help="Seconds between checkpoints.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Of PyTorch; as many as it takes by itself if left out.")]
 Cache = Annotated[
@@ -130,14 +131,9 @@ def _command(name: str) -> Callable[..., None]:
         **options: Any,
     ) -> None:
         tracked = trackers_named(track)
-        if out is None and not dry_run:
-            raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
-        log = Log(None if out is None or dry_run else out / LOG, Console())
-        run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-        if not run.ranks.restarted() and out is not None and (out / "run.json").exists():
-            raise BadInput(
-                out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another"
-            )
+        run = run_in(out, dry=dry_run, interval=checkpoint_every, cache=cache, threads=threads)
+        if not run.ranks.restarted():
+            must_be_new(out, dry=dry_run)
         given = {key: value for key, value in options.items() if value is not None}
         parsed(options_class(recipe), name, given)  # before anything is written
         kept = None if dry_run else out
@@ -150,7 +146,7 @@ def _command(name: str) -> Callable[..., None]:
             inspect.Parameter.empty,
         ),
         "out": (Annotated[Path | None, typer.Option(help="The run folder to make.")], None),
-        "dry_run": (Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")], False),
+        "dry_run": (DryRun, False),
         "text": (Text, None),
         "labels": (Labels, None),
         "separator": (Separator, None),
@@ -164,15 +160,31 @@ def _command(name: str) -> Callable[..., None]:
     known = options_of(options_class(recipe))
     order = sorted(known, key=lambda key: _OFTEN.index(key) if key in _OFTEN else len(_OFTEN))
     parameters |= {key: (annotation(known[key]), None) for key in order}
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-            for key, (annotation, default) in parameters.items()
-        ]
-    )
-    command.__annotations__ = {key: annotation for key, (annotation, _) in parameters.items()}
+    take(command, parameters)
     command.__doc__ = re.sub(r"(?<!\n)\n(?!\n)", " ", (inspect.getdoc(recipe) or "").split("\n\nArgs:")[0])
     return command
+
+
+def must_be_new(out: Path | None, *, dry: bool) -> None:
+    """Refuse to train into no folder, where the run is no dry one, or into that of a run.
+
+    Raises:
+        BadInput: that is so.
+    """
+    if out is None and not dry:
+        raise BadInput("out", "expected a folder for the run, found none", remedy="give one, or ask for a dry run")
+    if out is not None and (out / "run.json").exists():
+        raise BadInput(out, "expected a new folder, found a run", remedy=f"longtail resume {out}, or choose another")
+
+
+def take(command: Callable[..., None], parameters: Mapping[str, tuple[Any, Any]]) -> None:
+    """Let a command have parameters that are known by now, each with what typer is to know of it, and a default."""
+    made = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+        for name, (hint, default) in parameters.items()
+    ]
+    command.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
+    command.__annotations__ = {name: hint for name, (hint, _) in parameters.items()}
 
 
 def annotation(option: Option) -> Any:
@@ -222,9 +234,8 @@ def resume(
     if settings["recipe"] not in _RESUMED:
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
-    log = Log(run / LOG, Console())
-    going_on = Run(run, log, interval=checkpoint_every, cache=cache, threads=threads)
-    dataset = Dataset.read(data_of(run, settings, None))
+    going_on = run_in(run, interval=checkpoint_every, cache=cache, threads=threads)
+    dataset = Dataset.read(data_of(run, None))
     train_in(settings["recipe"], dataset, going_on, settings["arguments"], tracked)
 
 
@@ -238,7 +249,7 @@ def distil(
         Path | None, typer.Option(help="A file of further texts without labels, one a line.", show_default=False)
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The data set folder; the teacher's if left out.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan and stop.")] = False,
+    dry_run: DryRun = False,
     checkpoint_every: Seconds = 120.0,
     cache: Cache = None,
     threads: Threads = None,
@@ -254,8 +265,7 @@ def distil(
     if texts is not None:
         given["augment"] = f"unlabelled:texts={texts.resolve()}"
     recipe, options, advice = student(teacher, name if method else into, given)
-    log = Log(None if dry_run else out / LOG, Console())
+    run = run_in(out, dry=dry_run, interval=checkpoint_every, cache=cache, threads=threads)
     if advice is not None:
-        log.say(advice)
-    run = Run(out, log, interval=checkpoint_every, dry=dry_run, cache=cache, threads=threads)
-    train_in(recipe, Dataset.read(data_of(teacher, settings_of(teacher), data)), run, options, trackers_named(track))
+        run.log.say(advice)
+    train_in(recipe, Dataset.read(data_of(teacher, data)), run, options, trackers_named(track))
