@@ -22,6 +22,11 @@ def half_width(value: Mapping[str, float]) -> float:
     return (value["high"] - value["low"]) / 2
 
 
+def is_sure(value: Mapping[str, float]) -> bool:
+    """Whether 0 is not in an interval."""
+    return value["low"] > 0 or value["high"] < 0
+
+
 def mean(values: Sequence[float]) -> float:
     """The mean of at least one value."""
     return sum(values) / len(values)

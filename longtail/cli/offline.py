@@ -92,9 +92,8 @@ def _cells(one: Figure) -> Iterator[str]:
         if it is not None:
             yield f"{it.value:,.{decimals}f} ±{it.half:.{decimals}f}"
     if one.difference is not None:
-        sure = one.difference.low > 0 or one.difference.high < 0
         said = f"{one.difference.value:+,.{decimals}f} ±{one.difference.half:.{decimals}f}"
-        yield f"[bold]{said}[/]" if sure else said
+        yield f"[bold]{said}[/]" if one.difference.is_sure else said
 
 
 def _about(found: Offline) -> list[str]:

@@ -26,6 +26,11 @@ class Interval:
         """Half its width."""
         return (self.high - self.low) / 2
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether 0 is not in it."""
+        return self.low > 0 or self.high < 0
+
 
 def intervals(
     scores: Mapping[str, Ratio], generator: np.random.Generator, *, resamples: int = 1000

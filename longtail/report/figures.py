@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from longtail.metrics.ranking import columns
-from longtail.report.html_parts import bar, breakable
+from longtail.report.html_parts import bar, breakable, card, grid, paragraph
 from longtail.report.svg import Point, curves, reliability, scatter
 from longtail.units import duration, mean, size
 
@@ -43,6 +43,10 @@ class Series:
         found: Mapping[str, Any] = self.row["kinds"][self.kind]
         return found
 
+    def cost(self, name: str) -> float:
+        """The mean over its runs of what ``results.json`` says of each, as ``seconds``."""
+        return mean([run[name] for run in self.row["runs"]])
+
 
 def bars(series: Sequence[Series], bins: Mapping[str, Sequence[Any]]) -> str:
     """A panel a bin, a bar a method: recall in the bin, then contributions to P@5 (the thesis, figure 1.3)."""
@@ -54,16 +58,14 @@ def bars(series: Sequence[Series], bins: Mapping[str, Sequence[Any]]) -> str:
         "What the hits on each bin's labels contribute to P@5, in percentage points; the bins add up to P@5 (thesis, "
         "figure 1.3)."
     )
-    return (
-        f'<p class="note">{recall}</p>{_panels(series, bins, "R@5")}'
-        f'<details><summary>Contributions to P@5</summary><p class="note">{share}</p>'
-        f"{_panels(series, bins, 'P@5')}</details>"
-    )
+    below = f"{paragraph(share)}{_panels(series, bins, 'P@5')}"
+    whole = f"{paragraph(recall)}{_panels(series, bins, 'R@5')}"
+    return f"{whole}<details><summary>Contributions to P@5</summary>{below}</details>"
 
 
 def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric: str) -> str:
     most = max(max(one.row["bins"][one.kind][metric]) for one in series) or 1.0
-    panels = ""
+    panels = []
     for b, name in enumerate(bins["names"]):
         frequency = f", {bins['frequency'][b]:,.1f} documents a label" if bins["frequency"][b] else ""
         rows = ""
@@ -72,8 +74,8 @@ def _panels(series: Sequence[Series], bins: Mapping[str, Sequence[Any]], metric:
             rows += bar(one.name, value / most, f"{value:.1f}", one.colour)
         title = f"Bin {name}" if name[0].isdigit() else name.capitalize()
         about = f'<span class="muted"> {bins["labels"][b]:,} labels{frequency}</span>'
-        panels += f'<div class="card"><h3>{title}<br><small>{about}</small></h3>{rows}</div>'
-    return f'<div class="grid">{panels}</div>'
+        panels.append(card(f"{title}<br><small>{about}</small>", rows))
+    return grid(panels)
 
 
 def reliability_plot(series: Sequence[Series]) -> str:
@@ -88,29 +90,30 @@ def reliability_plot(series: Sequence[Series]) -> str:
         "it by chance; a dot says how many labels it stands for."
     )
     above = dict.fromkeys(one.row["above"] for one in series if one.row.get("above"))
-    lines = "".join(f'<p class="note">{line}</p>' for line in (note, *map(escape, above)))
-    return f'{lines}<div class="grid wide"><div class="card">{reliability(shown)}</div></div>'
+    lines = "".join(map(paragraph, (note, *map(escape, above))))
+    return lines + grid([f'<div class="card">{reliability(shown)}</div>'], "wide")
 
 
 def cost_plots(series: Sequence[Series]) -> str:
     """The first two metrics that are drawn so, against training time and model size."""
     names = [*columns(lambda metric: metric.cost, series[0].metrics)][:2]
     costs = (("training time", "seconds", _TIMES, duration), ("model size", "model_bytes", _SIZES, size))
-    drawings = ""
+    drawings = []
     for name in names:
         for title, field, ticks, write in costs:
             points = []
             for one in series:
                 value = one.row["kinds"][one.kind][name]
-                cost = max(mean([run[field] for run in one.row["runs"]]), 1e-2)
-                points.append(Point(one.name, cost, value["mean"], value["low"], value["high"], one.colour))
+                points.append(
+                    Point(one.name, max(one.cost(field), 1e-2), value["mean"], value["low"], value["high"], one.colour)
+                )
             drawing = scatter(points, ticks=ticks, write=write, cost=title, metric=name)
-            drawings += f'<div class="card"><h3>{name}, in percent, against {title}</h3>{drawing}</div>'
+            drawings.append(card(f"{name}, in percent, against {title}", drawing))
     note = (
         "Up and to the left is better. Nothing is both better and cheaper than what the dashed line joins. Vertical "
         "lines are 95 % intervals; costs are on a logarithmic scale. A dot says what it is when it is pointed at."
     )
-    return f'<p class="note">{note}</p><div class="grid wide">{drawings}</div>'
+    return paragraph(note) + grid(drawings, "wide")
 
 
 def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -118,14 +121,18 @@ def training_curves(logs: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
     Stages of one epoch are left out: they are no curves.
     """
-    panels = ""
+    panels = []
     for label, log in logs.items():
         for (stage, group), of in _by_group(log).items():
             if max(map(len, of.values())) > 1:
-                title = f'{breakable(label)}<br><small class="muted">{escape(f"{stage}: {group}")}</small>'
-                panels += f'<div class="card"><h3>{title}</h3>{curves(of, title="epoch")}</div>'
-    note = '<p class="note">Means of each epoch, of the run with the first seed; in the legends the last ones.</p>'
-    return f'{note}<div class="grid">{panels}</div>' if panels else ""
+                panels.append(_curves(label, escape(f"{stage}: {group}"), of, "epoch"))
+    note = "Means of each epoch, of the run with the first seed; in the legends the last ones."
+    return paragraph(note) + grid(panels) if panels else ""
+
+
+def _curves(label: str, what: str, of: Mapping[str, Sequence[tuple[float, float]]], axis: str) -> str:
+    """A panel of a method; ``what`` it shows is HTML."""
+    return card(f'{breakable(label)}<br><small class="muted">{what}</small>', curves(of, title=axis))
 
 
 def _by_group(log: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, list[tuple[float, float]]]]:
@@ -149,15 +156,14 @@ def graph_curves(noted: Mapping[str, Noted]) -> str:
     Args:
         noted: what `noted_of_graphs` finds, by method.
     """
-    panels = ""
+    panels = []
     for label, of in noted.items():
         weights = {name: [(done, one["weight"]) for done, one in found] for name, found in of.items()}
         shares = {name: [(done, kept(one)) for done, one in found] for name, found in of.items()}
         for title, values in (("weights of the loss terms", weights), ("edges kept, in percent", shares)):
             if max(map(len, values.values())) > 1:
-                heading = f'{breakable(label)}<br><small class="muted">{title}</small>'
-                panels += f'<div class="card"><h3>{heading}</h3>{curves(values, title="epochs done")}</div>'
-    return f'<div class="grid">{panels}</div>' if panels else ""
+                panels.append(_curves(label, title, values, "epochs done"))
+    return grid(panels) if panels else ""
 
 
 def kept(noted: Mapping[str, Any]) -> float:

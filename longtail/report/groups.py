@@ -9,7 +9,7 @@ from typing import Any
 from longtail.metrics.ranking import metric_of
 from longtail.metrics.summary import shown_of
 from longtail.report.html_parts import bar, card, cell_of, grid, paragraph, row_of, table_of
-from longtail.units import printable
+from longtail.units import half_width, printable
 
 
 def groups_of_row(row: Mapping[str, Any]) -> str:
@@ -31,7 +31,7 @@ def _table(name: str, groups: Sequence[Mapping[str, Any]], kind: str) -> str:
     lines = []
     for group in groups:
         of = [group["kinds"][kind][metric] for metric in metrics]
-        cells = [cell_of(f"{it['value']:.2f}", f"±{(it['high'] - it['low']) / 2:.2f}", bold=False) for it in of]
+        cells = [cell_of(f"{it['value']:.2f}", f"±{half_width(it):.2f}", bold=False) for it in of]
         lines.append(row_of(printable(group["group"]), [f"<td>{group['documents']:,}</td>", *cells]))
     cards = []
     for metric in (metrics[0], metrics[2]):

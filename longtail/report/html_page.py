@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from operator import methodcaller
 from typing import Any
 
 from longtail.metrics.ranking import columns, metric_of
@@ -19,10 +20,10 @@ from longtail.report.figures import (
     training_curves,
 )
 from longtail.report.groups import groups_of_row
-from longtail.report.html_parts import breakable, cell_of, document, figure_card, paragraph, row_of, table_of
+from longtail.report.html_parts import breakable, cell_of, document, figure_card, grid, paragraph, row_of, table_of
 from longtail.report.names import short_names
 from longtail.report.selection import best_of, differing, unfinished
-from longtail.units import duration, half_width, mean, size
+from longtail.units import duration, half_width, is_sure, size
 
 
 def series_of(rows: Mapping[str, Mapping[str, Any]]) -> list[Series]:
@@ -112,27 +113,15 @@ def _cards(series: Sequence[Series]) -> str:
     cards = []
     for name, metric in columns(lambda metric: metric.card, series[0].metrics).items():
         best = max(among, key=lambda one: one.metrics[name]["mean"])
-        cards.append(_card(f"{name}, {metric.best}", f"{best.metrics[name]['mean']:.1f} %", best))
-    for what, cost, write in (("shortest training", _seconds, duration), ("smallest model", _bytes, size)):
-        least = min(among, key=cost)
-        cards.append(_card(what.split()[1] if alone else what, write(cost(least)), least))
-    return f'<div class="grid small">{"".join(cards)}</div>'
-
-
-def _card(title: str, value: str, of: Series) -> str:
-    return figure_card(title, value, _key(of))
+        cards.append(figure_card(f"{name}, {metric.best}", f"{best.metrics[name]['mean']:.1f} %", _key(best)))
+    for what, name, write in (("shortest training", "seconds", duration), ("smallest model", "model_bytes", size)):
+        least = min(among, key=methodcaller("cost", name))
+        cards.append(figure_card(what.split()[1] if alone else what, write(least.cost(name)), _key(least)))
+    return grid(cards, "small")
 
 
 def _key(of: Series) -> str:
     return f'<div class="who"><span class="key" style="--c:var(--s{of.colour % 10})"></span>{breakable(of.name)}</div>'
-
-
-def _seconds(of: Series) -> float:
-    return mean([run["seconds"] for run in of.row["runs"]])
-
-
-def _bytes(of: Series) -> float:
-    return mean([run["model_bytes"] for run in of.row["runs"]])
 
 
 def _accuracy(results: Mapping[str, Any]) -> str:
@@ -175,10 +164,7 @@ def _differences(results: Mapping[str, Any]) -> str:
     names = differing(results["differences"])
     lines = []
     for label, of in results["differences"].items():
-        cells = (
-            cell_of(f"{of[n]['mean']:+.2f}", f"±{half_width(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0)
-            for n in names
-        )
+        cells = (cell_of(f"{of[n]['mean']:+.2f}", f"±{half_width(of[n]):.2f}", is_sure(of[n])) for n in names)
         lines.append(row_of(label, cells))
     first = breakable(next(iter(results["rows"])))
     note = (
@@ -230,7 +216,7 @@ def _examples(shown: Mapping[str, Any]) -> str:
         'of a label; <span class="unseen">unseen</span> labels have none. Ahead: a higher nDCG@5.'
     )
     if len(methods) == 1:
-        return f'<p class="note">{note}</p><div id="documents"></div>'
+        return f'{paragraph(note)}<div id="documents"></div>'
     options = [f'<option value="{i}">{escape(name)}</option>' for i, name in enumerate(methods)]
     last = len(methods) - 1
     other = "".join(options[:last]) + options[last].replace(" value", " selected value")
@@ -247,7 +233,7 @@ def _examples(shown: Mapping[str, Any]) -> str:
     counted = "Percent of the test documents on which the method of a row is ahead of that of a column."
     table = f"{paragraph(counted)}{table_of(['', *methods], lines)}"
     wins = f"<details><summary>Wins and losses of all pairs</summary>{table}</details>"
-    return f'<p class="note">{note}</p>{wins}<div class="choose">{choose}</div><div id="documents"></div>'
+    return f'{paragraph(note)}{wins}<div class="choose">{choose}</div><div id="documents"></div>'
 
 
 def _provenance(results: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from longtail.report.costs import NOTE, costs
 from longtail.report.selection import best_of, differing, unfinished
-from longtail.units import half_width
+from longtail.units import half_width, is_sure
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -50,10 +50,7 @@ def _differences(results: Mapping[str, Any]) -> str:
     names = differing(differences)
     lines = []
     for label, of in differences.items():
-        cells = [
-            _bold(f"{of[n]['mean']:+.2f} ±{half_width(of[n]):.2f}", of[n]["low"] > 0 or of[n]["high"] < 0)
-            for n in names
-        ]
+        cells = [_bold(f"{of[n]['mean']:+.2f} ±{half_width(of[n]):.2f}", is_sure(of[n])) for n in names]
         lines.append([label, *cells])
     note = (
         f"Against the baseline, {first}, in percentage points, with paired 95 % intervals over test documents; bold "

@@ -56,7 +56,7 @@ def _table(figures: Sequence[Figure]) -> str:
     for one in figures:
         cells = [_cell(it, one) for it in (one.run, one.control) if it is not None]
         if one.difference is not None:
-            cells.append(_cell(one.difference, one, "+", bold=one.difference.low > 0 or one.difference.high < 0))
+            cells.append(_cell(one.difference, one, "+", bold=one.difference.is_sure))
         lines.append(row_of(printable(one.name), cells))
     return table_of(header, lines)
 
