@@ -18,6 +18,7 @@ from longtail.model import Model, load
 from longtail.model.calibration import must_be_threshold
 from longtail.model.label_set import changes_made
 from longtail.model.predictions import text_by_field
+from longtail.model.saved import CARD
 
 Batch: TypeAlias = Any  # columns by name: a dict, a pandas.DataFrame, or a table or record batch of pyarrow
 State: TypeAlias = dict[str, "str | int"]
@@ -160,7 +161,7 @@ class Ranker:
         """What the run answers with now: its model, the number of changes of its labels, its indexes and exports."""
         run = Path(self.run)
         built = [*run.glob("model*/**/onnx/*.json"), *(() if self.exact else run.glob("model*/index/*/*.json"))]
-        card = run / "model" / "bundle.json"
+        card = run / "model" / CARD
         trained = sha256(card) if card.is_file() else ""  # without one it cannot be opened
         return {"model": trained, "changes": changes_made(run), "indexes": " ".join(map(sha256, sorted(built)))}
 

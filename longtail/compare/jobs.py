@@ -27,10 +27,12 @@ from longtail.files import read_json, replacing, write_json
 from longtail.locks import LOCK
 from longtail.model import load
 from longtail.model.evaluation import DEPTH, latency, must_have_test, rank_test
+from longtail.model.saved import CARD
 from longtail.options import as_json, parsed, stored
 from longtail.recipes import RECIPES
 from longtail.report.commands import command_of, defaults_of, given_arguments, train_command, typed
 from longtail.report.outcome import Outcome, model_bytes
+from longtail.report.run_summary import PREDICTION
 from longtail.stages.inputs import inputs_of
 from longtail.stages.recipe import defaults_on, options_class
 from longtail.topk import TopK
@@ -39,7 +41,7 @@ from longtail.train.log import LOG, read_log
 from longtail.train.progress import INPUTS, must_have_read, settings_of
 
 _WHERE = {"device"}  # arguments that say where a run is made, which may go on elsewhere
-_CARD, _RANKED = "prediction.json", "predictions.npz"  # of a run that is done: what it says of its ranking, and that
+_RANKED = "predictions.npz"  # of a run that is done: its ranking, of which `PREDICTION` says more
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +99,11 @@ class Job:
 
     def trained(self) -> bool:
         """Whether its model is there, and the process that made it has come to its end."""
-        return (self.run / "model" / "bundle.json").exists() and not (self.run / LOCK).exists()
+        return (self.run / "model" / CARD).exists() and not (self.run / LOCK).exists()
 
     def done(self) -> bool:
         """Whether what it predicts is there; its model need not be any more."""
-        return (self.folder / _CARD).exists()
+        return (self.folder / PREDICTION).exists()
 
 
 def train(job: Job, *, process: Process) -> None:
@@ -254,12 +256,12 @@ def _keep(
         np.savez_compressed(file, **arrays)
     said = {"kinds": list(tops), "milliseconds": dict(milliseconds), "model_bytes": model_bytes(job.run)}
     said |= {"latency": single}
-    write_card(job.folder / _CARD, said, files=[_RANKED])
+    write_card(job.folder / PREDICTION, said, files=[_RANKED])
 
 
 def outcome(job: Job) -> Outcome:
     """Read what a finished run left."""
-    path, keys = job.folder / _CARD, {"kinds": list, "milliseconds": dict}
+    path, keys = job.folder / PREDICTION, {"kinds": list, "milliseconds": dict}
     remedy = f"remove {path}; the run is then asked again"
     said = read_json(path, remedy=remedy, keys=keys)
     if is_card(said):  # earlier comparisons have no checksums

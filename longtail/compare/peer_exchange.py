@@ -17,7 +17,7 @@ from longtail.compare import peers
 from longtail.compare.peers import PEERS
 from longtail.compare.peers.base import Peer
 from longtail.data.dataset import Dataset
-from longtail.data.sparse import row_of_entry
+from longtail.data.sparse import holds
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
@@ -121,9 +121,6 @@ def collect(given: Path, test: Split, depth: int) -> tuple[TopK, dict[str, Any]]
     ids, scores = read_archive(given / "answer.npz", ["ids", "scores"], remedy=_AGAIN)
     ids = ids.astype(np.int64)
     if test.filtered is not None:
-        L = test.targets.shape[1]
-        keys = np.arange(len(ids))[:, None] * L + ids  # (n, K)
-        hidden = row_of_entry(test.filtered) * L + test.filtered.indices
-        ids = np.where((ids >= 0) & np.isin(keys, hidden), -1, ids)
+        ids = np.where(holds(test.filtered, ids), -1, ids)
     said = read_json(given / "answer.json", remedy=_AGAIN, keys=_SAID)
     return rank(ids, scores, depth), said

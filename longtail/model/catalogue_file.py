@@ -15,6 +15,7 @@ from longtail.files import COPY_AGAIN, must_be_a_file, replacing
 from longtail.hashes import sha256
 from longtail.model import integrity
 from longtail.model.integrity import BACKUP, NAME, RESTORE, Unusable, checked, unusable
+from longtail.model.saved import CARD
 
 _PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
 _OF_THE_FILE = {sqlite3.OperationalError, sqlite3.DatabaseError}  # other errors are faults of a program
@@ -43,7 +44,7 @@ class CatalogueFile:
     def __init__(self, run: Path) -> None:
         integrity.must_be_there(run)
         self.path, self._delta = run / NAME, 0
-        trained = sha256(run / "model" / "bundle.json")
+        trained = sha256(run / "model" / CARD)
         must_be_a_file(self.path, remedy=RESTORE)
         self._is_fixed = not all(os.access(path, os.W_OK) for path in (run, self.path) if path.exists())
         if not self.path.exists():
@@ -67,7 +68,7 @@ class CatalogueFile:
                 if not self._is_fixed:
                     integrity.bring_up_to_date(self._connection, self.path, trained)
                 found, last, self._identity = integrity.check(self._connection, self.path)
-            self._must_be_of(run / "model" / "bundle.json", trained, found)
+            self._must_be_of(run / "model" / CARD, trained, found)
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter of a message with a name that is broken
             self.close()
             raise unusable(self.path, error) from error

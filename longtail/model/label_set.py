@@ -26,7 +26,7 @@ from longtail.model.narrowing import narrowing_of, still_narrowed
 from longtail.model.opening import open_model
 from longtail.model.per_label import by_label
 from longtail.model.remembering import titles_of
-from longtail.model.saved import must_be_trained
+from longtail.model.saved import CARD, must_be_trained
 from longtail.model.segments import Segment
 from longtail.model.snapshot import Snapshot
 from longtail.search.faiss import Approximate, Measured
@@ -285,7 +285,7 @@ def changes_made(run: Path) -> int:
 def fingerprint(run: Path) -> tuple[object, ...]:
     """Changes when another run, or another model, stands behind a run's name."""
     resolved = run.resolve()
-    status = (resolved / "model" / "bundle.json").stat()
+    status = (resolved / "model" / CARD).stat()
     return resolved, status.st_ino, status.st_mtime_ns
 
 

@@ -19,7 +19,7 @@ from longtail.train.log import LOG, read_log
 from longtail.train.progress import settings_of
 
 EVALUATION = "evaluation.json"  # in a run folder, where ``longtail evaluate --json`` was told to write it
-_ASKED = "prediction.json"  # of a run of a comparison that is done: a peer's has no card, and a model may be removed
+PREDICTION = "prediction.json"  # of a finished run of a comparison: a peer has no card, and a model may be removed
 _DEPTH = 4  # folders that runs are looked for in, one below the other
 HEADLINE = ("P@1", "P@5", "PSP@1", "PSP@5")
 
@@ -77,7 +77,7 @@ class RunSummary:
             folder=folder,
             recipe=settings["recipe"],
             data=settings["data"],
-            state="finished" if said or (folder / _ASKED).exists() else "training" if _works(folder) else "stopped",
+            state="finished" if said or (folder / PREDICTION).exists() else "training" if _works(folder) else "stopped",
             arguments=given_arguments(settings["recipe"], settings["arguments"]) | settings.get("chosen", {}),
             epochs={name + line["stage"]: line["epoch"] for name, log in logs.items() for line in _epochs(log)},
             curves={name + stage: curves for name, log in logs.items() for stage, curves in _curves(log).items()},

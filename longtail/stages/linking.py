@@ -17,6 +17,7 @@ from longtail.files import remove_folder
 from longtail.losses import loss_named
 from longtail.metrics.ranking import metrics_of
 from longtail.model import Bundle
+from longtail.model.saved import CARD
 from longtail.modules.enrichment import Enrichment
 from longtail.modules.linker import Chances, Linked
 from longtail.options import COUNT, NATURAL, Range, option
@@ -212,7 +213,7 @@ class Linking:
         if name not in self._made:
             folder = None if self.run.folder is None else self.run.folder / name
             trained = None
-            if folder is None or not (folder / "model" / "bundle.json").is_file():
+            if folder is None or not (folder / "model" / CARD).is_file():
                 some = np.arange(len(self.train)) if rows is None else rows
                 some = some[np.diff(self.train.targets.indptr)[some] > 0]
                 data = Dataset("links", self.train.take(some), self.nodes)

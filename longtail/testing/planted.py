@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -158,17 +158,25 @@ def planted(
         for side, rows in enumerate(([document.nodes for document in train], edges))
     )
     graph = Graph(Strings.of(map(" ".join, writer.nodes)), *rewired)
-    dataset = Dataset(
-        name="planted",
-        train=_split(train, labels, "train"),
-        labels=Texts.of([" ".join(label.text) for label in writer.labels], uids=[f"label-{i}" for i in range(labels)]),
-        test=_split(test, labels, "test"),
-        graphs={"topic": graph},
+    splits = _split(train, labels, "train"), _split(test, labels, "test")
+    dataset = made_up("planted", *splits, [label.text for label in writer.labels], {"topic": graph})
+    return Planted(dataset, np.array([document.block for document in test]))
+
+
+def made_up(
+    name: str, train: Split, test: Split, labels: Sequence[Sequence[str]], graphs: Mapping[str, Graph]
+) -> Dataset:
+    """A data set of made-up words, of which each label has some."""
+    return Dataset(
+        name=name,
+        train=train,
+        labels=Texts.of([" ".join(words) for words in labels], uids=[f"label-{i}" for i in range(len(labels))]),
+        test=test,
+        graphs=graphs,
         propensity=Propensity(0.55, 1.5),
         licence="CC0-1.0",
         description="Made-up words whose right labels are known by construction.",
     )
-    return Planted(dataset, np.array([document.block for document in test]))
 
 
 def _rewired(edges: CSR, share: float, rng: np.random.Generator) -> CSR:
@@ -256,14 +264,6 @@ def planted_links(
     train, test = ([made[i] for i in rng.permutation(len(made))] for made in (train, test))
     edges = csr_of_lists([document.nodes for document in train], len(nodes))
     graph = Graph(Strings.of(map(" ".join, nodes)), edges, None)
-    dataset = Dataset(
-        name="planted links",
-        train=_split(train, 2 * half, "train"),
-        labels=Texts.of([" ".join(text) for text in texts], uids=[f"label-{i}" for i in range(2 * half)]),
-        test=_split(test, 2 * half, "test"),
-        graphs={"kin": graph},
-        propensity=Propensity(0.55, 1.5),
-        licence="CC0-1.0",
-        description="Made-up words whose right labels are known by construction.",
-    )
+    splits = _split(train, 2 * half, "train"), _split(test, 2 * half, "test")
+    dataset = made_up("planted links", *splits, texts, {"kin": graph})
     return Planted(dataset, np.array([document.block for document in test]))

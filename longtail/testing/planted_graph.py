@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.data.dataset import Dataset, Propensity
+from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
-from longtail.testing.planted import made_up_words
+from longtail.testing.planted import made_up, made_up_words
 from longtail.topk import IntArray
 
 WORDS = 12  # of the vocabulary of a topic
@@ -75,18 +75,8 @@ def planted_graph(
         _edges(rng, topics, topic_of_node, links, right_links),
         _edges(rng, own, topic_of_node, label_links, right_links),
     )
-    return Dataset(
-        name="planted graph",
-        train=train,
-        labels=Texts.of(
-            [" ".join(texts[2 * i : 2 * i + 2]) for i in range(labels)], uids=[f"label-{i}" for i in range(labels)]
-        ),
-        test=test,
-        graphs={"page": graph},
-        propensity=Propensity(0.55, 1.5),
-        licence="CC0-1.0",
-        description="Made-up words whose right labels are known by construction.",
-    )
+    of_labels = [texts[2 * i : 2 * i + 2] for i in range(labels)]
+    return made_up("planted graph", train, test, of_labels, {"page": graph})
 
 
 def _edges(rng: np.random.Generator, topics: IntArray, of_node: IntArray, mean: float, right: float) -> CSR:
