@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from longtail.losses.base import Loss
-from longtail.losses.binary import binary_cross_entropy, squared_hinge
+from longtail.losses.binary import binary_cross_entropy
 from longtail.losses.softmax import decoupled_softmax, info_nce, sup_con
 from longtail.losses.triplet import triplet
 
@@ -61,7 +61,6 @@ def main() -> None:
         "decoupled_softmax": decoupled_softmax,
         "triplet": triplet,
         "binary_cross_entropy": binary_cross_entropy,
-        "squared_hinge": squared_hinge,
     }
     times: dict[str, list[float]] = {name: [] for name in losses}
     for _ in range(options.repeats):

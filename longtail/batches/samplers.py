@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import CSR, drawn_entries
-from longtail.errors import BadInput
 from longtail.topk import IntArray
 
 
@@ -169,7 +168,7 @@ class SamplerKind:
         over_labels: whether labels, and not documents, are what an epoch has once.
     """
 
-    make: Callable[[CSR, int, int], Any]
+    make: Callable[[CSR, int, int], Sampler]
     about: str
     over_labels: bool = False
 
@@ -189,21 +188,3 @@ SAMPLERS: dict[str, SamplerKind] = {
     ),
 }
 """Every sampler; one row each."""
-
-
-def sampler_named(name: str, targets: CSR, size: int, *, seed: int) -> Sampler:
-    """A sampler of `SAMPLERS`.
-
-    Args:
-        name: of the sampler.
-        targets: (N, L) true pairs.
-        size: about how many documents, or labels, a batch has.
-        seed: of the order, and of whatever else is drawn.
-
-    Raises:
-        BadInput: there is none of that name.
-    """
-    if name not in SAMPLERS:
-        raise BadInput("sampler", f"expected one of {', '.join(SAMPLERS)}, found {name}", remedy="choose one of those")
-    made: Sampler = SAMPLERS[name].make(targets, size, seed)
-    return made

@@ -14,7 +14,7 @@ from torch.nn.functional import softplus
 from longtail.data.sparse import csr
 from longtail.losses import LOSSES, loss_named
 from longtail.losses.base import Loss, LossKind
-from longtail.losses.binary import binary_cross_entropy, squared_hinge
+from longtail.losses.binary import binary_cross_entropy
 from longtail.losses.calibration import calibration
 from longtail.losses.full.targets import SparseTargets
 from longtail.losses.softmax import decoupled_softmax, symmetric
@@ -69,8 +69,6 @@ BY_POSITIVES: dict[str, Loss] = rows_of_the_table(per_pair=False) | {
 }
 BY_PAIRS: dict[str, Loss] = rows_of_the_table(per_pair=True) | {
     "binary_cross_entropy, mean": partial(binary_cross_entropy, over_labels="mean"),
-    "squared_hinge": squared_hinge,
-    "squared_hinge, mean": partial(squared_hinge, over_labels="mean"),
 }
 SYMMETRIC: dict[str, Loss] = {  # here a document without labels is still a negative of every label
     "symmetric": partial(symmetric, decoupled_softmax, mix=0.3),

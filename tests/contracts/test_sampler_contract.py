@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from longtail.batches.clusters import balanced_clusters
-from longtail.batches.samplers import SAMPLERS, Clustered, Draw, Sampler, SamplerKind, sampler_named
+from longtail.batches.samplers import SAMPLERS, Clustered, Draw, Sampler, SamplerKind
 from longtail.data.sparse import CSR, csr_of_lists
-from longtail.errors import BadInput
 
 
 class Turned:
@@ -62,9 +61,8 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Sam
 
 @pytest.fixture
 def make(kind: SamplerKind) -> Make:
-    """Makes the sampler over so many points, as a caller makes it that knows its name."""
-    name = next(name for name, other in SAMPLERS.items() if other is kind)
-    return lambda points, size, seed: sampler_named(name, pairs(points), size, seed=seed)
+    """Makes the sampler over so many points."""
+    return lambda points, size, seed: kind.make(pairs(points), size, seed)
 
 
 def drawn(draws: Iterator[Draw]) -> list[tuple[list[int], list[int]]]:
@@ -115,10 +113,3 @@ def test_an_epoch_can_be_gone_on_with_from_any_batch(make: Make, start: int) -> 
 def test_a_row_says_what_it_is(kind: SamplerKind) -> None:
     assert kind.about
     assert not kind.about.endswith(".")
-
-
-def test_a_sampler_that_is_not_there_is_refused() -> None:
-    with pytest.raises(
-        BadInput, match=r"^sampler: expected one of shuffled, clustered, by_label, found turned; choose"
-    ):
-        sampler_named("turned", pairs(5), 2, seed=0)
