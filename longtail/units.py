@@ -54,12 +54,13 @@ def elapsed(seconds: float) -> str:
 
 
 _BARS = "▁▂▃▄▅▆▇█"
+_WIDE = 40  # bars of a line
 
 
-def spark(values: Sequence[float], width: int = 40) -> str:
-    """At least one value as a line of bars, from the least to the largest; of more than ``width``, some of them."""
+def spark(values: Sequence[float]) -> str:
+    """At least one value as a line of bars, from the least to the largest; of more than 40, some of them."""
     last, low, high = len(values) - 1, min(values), max(values)
-    shown = values if len(values) <= width else [values[i * last // (width - 1)] for i in range(width)]
+    shown = values if len(values) <= _WIDE else [values[i * last // (_WIDE - 1)] for i in range(_WIDE)]
     return "".join(
         _BARS[int((value - low) / (high - low) * (len(_BARS) - 1) + 0.5) if high > low else 0] for value in shown
     )

@@ -12,10 +12,11 @@ from longtail.search.exact import finite
 from longtail.topk import BoolArray, FloatArray, IntArray
 
 _ROWS_AT_ONCE = 65_536
+_ROUNDS = 20  # of one cut, at most
 
 
 def balanced_clusters(
-    vectors: FloatArray, size: int, *, generator: np.random.Generator, device: torch.device, iterations: int = 20
+    vectors: FloatArray, size: int, *, generator: np.random.Generator, device: torch.device
 ) -> IntArray:
     """Halve a set of vectors into near and balanced parts until no part has more than ``size`` of them.
 
@@ -29,7 +30,6 @@ def balanced_clusters(
         size: the most vectors of a cluster.
         generator: draws the first centres.
         device: where the products are computed.
-        iterations: the most rounds of one cut.
 
     Returns:
         (N,) int64 the cluster of each vector, in [0, 2^depth) with depth = ceil(log2(N / size)); sizes differ by at
@@ -39,9 +39,7 @@ def balanced_clusters(
     parts = np.arange(n, dtype=np.int64)[None]  # (S, m) rows of each part; -1 pads the parts that have one row less
     for _ in range(max(0, math.ceil(math.log2(max(n, 1) / size)))):
         step = max(1, _ROWS_AT_ONCE // parts.shape[1])
-        halves = [
-            _halves(vectors, parts[at : at + step], generator, device, iterations) for at in range(0, len(parts), step)
-        ]
+        halves = [_halves(vectors, parts[at : at + step], generator, device) for at in range(0, len(parts), step)]
         parts = np.concatenate(halves)
     clusters = np.empty(n, np.int64)
     owner, place = np.nonzero(parts >= 0)
@@ -49,9 +47,7 @@ def balanced_clusters(
     return clusters
 
 
-def _halves(
-    vectors: FloatArray, parts: IntArray, generator: np.random.Generator, device: torch.device, iterations: int
-) -> IntArray:
+def _halves(vectors: FloatArray, parts: IntArray, generator: np.random.Generator, device: torch.device) -> IntArray:
     """Cut each of S parts (S, m) in two: (2 S, ceil(m / 2)), padded with -1."""
     there, x = torch.from_numpy(parts >= 0).to(device), _vectors_of(vectors, parts).to(device)
     sizes = there.sum(1)
@@ -60,7 +56,7 @@ def _halves(
     second = (first + 1 + (firsts[:, 1] * (sizes - 1)).long()) % sizes
     centres = x[torch.arange(len(parts), device=device)[:, None], torch.stack([first, second], 1)]  # (S, 2, D)
     left, before = there, -math.inf
-    for _ in range(iterations):
+    for _ in range(_ROUNDS):
         left, similarity = _assign(x, centres, there, sizes)
         if similarity - before < 1e-4:
             break

@@ -10,6 +10,7 @@ import numpy as np
 from longtail.data.sparse import CSR
 from longtail.metrics.places import Placed, percent
 from longtail.metrics.propensity import label_frequency
+from longtail.metrics.ranking import KS
 from longtail.topk import Float64Array, IntArray
 
 
@@ -54,7 +55,7 @@ def label_bins(targets: CSR, count: int = 5) -> Bins:
     return Bins(names, of_label, labels, volume / np.maximum(labels, 1))
 
 
-def by_bin(pairs: Placed, bins: Bins, *, ks: Sequence[int] = (1, 3, 5)) -> dict[str, Float64Array]:
+def by_bin(pairs: Placed, bins: Bins, *, ks: Sequence[int] = KS) -> dict[str, Float64Array]:
     """P@k and R@k by bin, in percent.
 
     Args:

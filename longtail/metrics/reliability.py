@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +56,6 @@ class Reliability(NamedTuple):
         return {**{name: getattr(self, name).tolist() for name in self._fields}, "error": self.error}
 
 
-def calibration_errors(top: TopK, probabilities: FloatArray, truth: CSR, ks: Sequence[int] = KS) -> dict[str, float]:
+def calibration_errors(top: TopK, probabilities: FloatArray, truth: CSR) -> dict[str, float]:
     """``{"ECE@1": ..., "ECE@5": ...}`` in percentage points; see `Reliability`."""
-    return {f"ECE@{k}": Reliability.of(top, probabilities, truth, k).error for k in ks}
+    return {f"ECE@{k}": Reliability.of(top, probabilities, truth, k).error for k in KS}

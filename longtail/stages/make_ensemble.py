@@ -57,7 +57,7 @@ def ensemble(
         problem = f"expected {expected}, those of {first}, found {found}"
         remedy = "train one of them again, with those of the other, by a recipe that has the option validation"
         raise BadInput(Path(second) / "run.json", problem, remedy=remedy)
-    run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
+    run = Run.of(out)
     with alone(run.progress.folder):
         given = asked | {"validation": share, "seed": seed}
         run.begin("ensemble", dataset, given, seed=seed, device=device, inputs=inputs_of(asked))

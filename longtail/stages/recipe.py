@@ -118,8 +118,7 @@ def recipe(
         def train(dataset: Dataset, /, *positional: P.args, **given: P.kwargs) -> Made:
             assert not positional, "options are given by name"
             must_be_dataset(dataset)
-            out = given.pop("out", None)
-            run = out if isinstance(out, Run) else Run(None if out is None else Path(str(out)))
+            run = Run.of(given.pop("out", None))
             chosen, preset = defaults_on(dataset, train, given), given.get("preset") == "paper"
             o: Given = parsed(options, page.__name__, {**chosen, **given})
             size = f"{len(dataset.train):,} training documents"

@@ -51,7 +51,7 @@ def weigh(
     o = parsed(FusionOptions, "weigh", {**weighed, **{name: one for name, one in given.items() if one is not None}})
     known = {name: getattr(o, name) for name in (*given, "validation", "seed")}
     asked = {"trained": str(folder), **known, "refit": now is not before}  # which has seen all documents
-    run = out if isinstance(out, Run) else Run(None if out is None else Path(out))
+    run = Run.of(out)
     with alone(run.progress.folder):
         run.begin("weigh", dataset, asked, seed=o.seed, device=device, inputs=inputs_of(asked))
         if isinstance(before, Bundle) and isinstance(now, Bundle):

@@ -24,6 +24,8 @@ from longtail.train.progress import Progress
 from longtail.train.renewal import Renewal
 from longtail.train.together import Objective, Taken, Together
 
+_MEASURED = 3  # steps, of which the mean time is taken
+
 
 def fit(
     objective: Objective,
@@ -200,7 +202,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, factor: float) -> None:
         group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
 
 
-def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim.Optimizer, *, steps: int = 3) -> float:
+def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim.Optimizer) -> float:
     """The mean time of a training step, from a few that change nothing (learning rate 0, moments forgotten).
 
     The one before them is not counted: it makes what the others find.
@@ -209,7 +211,7 @@ def seconds_a_step(objective: Objective, batches: Loader, optimizer: torch.optim
     set_learning_rate(optimizer, 0.0)
     times = []
     ready = time.monotonic()
-    for batch in islice(batches.epoch(0), steps + 1):
+    for batch in islice(batches.epoch(0), 1 + _MEASURED):
         take_step(objective, batch.to(device), optimizer, seed=0)
         times.append(time.monotonic() - ready)
         ready = time.monotonic()

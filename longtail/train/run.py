@@ -90,6 +90,11 @@ class Run:
         if threads is not None:
             torch.set_num_threads(threads)
 
+    @classmethod
+    def of(cls, out: object) -> Run:
+        """A run of what is given as ``out``: a folder, None, or a run as it is."""
+        return out if isinstance(out, cls) else cls(None if out is None else Path(str(out)))
+
     @property
     def cache(self) -> Path | None:
         """The folder that keeps what is made from the data; None where there is none."""

@@ -25,6 +25,7 @@ from longtail.topk import FloatArray, IntArray
 
 _WORD = re.compile(r"\w+")
 _ROWS_AT_ONCE = 1024
+_FREQUENT, _WORDS = 5, 20_000  # texts that a word must be in, and the most words, most frequent first
 
 
 def mixup(dataset: Dataset, *, seed: int, alpha: float = 0.4) -> Dataset:
@@ -89,9 +90,7 @@ def synonyms(dataset: Dataset, *, seed: int, share: float = 0.3, similarity: flo
     return dataset.with_rows(rows)
 
 
-def near_words(
-    texts: Iterable[str], *, similarity: float, minimum: int = 5, limit: int = 20_000, width: int = 64
-) -> dict[str, str]:
+def near_words(texts: Iterable[str], *, similarity: float, width: int = 64) -> dict[str, str]:
     """The nearest other word of each frequent word, by the company it keeps.
 
     Words are near if they occur with the same words: the cosine of the rows of U sqrt(S), the truncated singular value
@@ -100,14 +99,12 @@ def near_words(
     Args:
         texts: read once.
         similarity: a word whose nearest one is less similar has none.
-        minimum: texts that a word must be in.
-        limit: the most words, most frequent first.
         width: numbers of a word's vector.
     """
     words = [{word.lower() for word in _WORD.findall(text)} for text in texts]
     frequency = Counter(word for text in words for word in text)
-    ranked = sorted(frequency, key=lambda word: (-frequency[word], word))[:limit]
-    names = [word for word in ranked if frequency[word] >= minimum]
+    ranked = sorted(frequency, key=lambda word: (-frequency[word], word))[:_WORDS]
+    names = [word for word in ranked if frequency[word] >= _FREQUENT]
     if len(names) <= 2:
         return {}
     index = {word: i for i, word in enumerate(names)}
