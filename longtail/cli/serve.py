@@ -12,6 +12,7 @@ from rich.console import Console
 
 from longtail.cli.json_file import JsonFile, console_beside, keep_json
 from longtail.cli.run_folder import Device, RunFolder
+from longtail.data.io.formats import lines
 from longtail.errors import MissingExtra
 from longtail.model.label_set import LabelSet
 from longtail.model.saved import must_be_trained
@@ -104,9 +105,9 @@ def bench_serve(
     """Send requests at a steady rate and print how long answers take: an open loop, loopback addresses only."""
     from longtail.serve.load_test import LoadTest, figures, report, run  # noqa: PLC0415  (only where it is needed)
 
-    lines = tuple(texts.read_text(encoding="utf-8").splitlines()) if texts is not None else ()
+    asked = () if texts is None else tuple(lines(texts))
     results = asyncio.run(
-        run(LoadTest(url, rate=rate, seconds=seconds, changes=changes, texts=lines, k=k, batch=batch))
+        run(LoadTest(url, rate=rate, seconds=seconds, changes=changes, texts=asked, k=k, batch=batch))
     )
     found = figures(results, seconds)
     console_beside(json_file, highlight=False, soft_wrap=True).print(report(found))

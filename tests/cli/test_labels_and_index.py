@@ -61,11 +61,14 @@ def test_an_index_is_kept_and_measured(run, longtail):
 
 
 def test_clear_errors(run, longtail, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_bytes(b"fine\n\xe9\n")
     for arguments, message in (
         (("labels", "add", run), "expected --uid and --text, or --input"),
         (("serve", tmp_path), "expected a trained model"),
         (("bench", "serve", "http://192.0.2.1:80"), "loopback"),
         (("bench", "serve", "http://127.0.0.1:9", "--seconds", 1), "no server answers"),
+        (("bench", "serve", "http://127.0.0.1:9", "--texts", texts), "texts.txt, line 2: expected utf-8 text"),
     ):
         status, _, errors = longtail(*arguments)
         assert status == 1
