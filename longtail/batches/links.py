@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from longtail.batches.batch import Links
-from longtail.data.sparse import CSR, gather, heaviest
+from longtail.data.sparse import CSR, gather, heaviest, padded
 from longtail.shards.shard import WHOLE, Part
 from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
@@ -76,7 +76,7 @@ class LinkedNodes:
             (N, K) node ids, padded with -1, and (N, K) how probable the links are, or None where all are certain.
         """
         kept = heaviest(self._edges, self._most)
-        return self._of_entries(kept, padded(np.arange(kept.nnz), np.diff(kept.indptr), self._most))
+        return self._of_entries(kept, padded(np.arange(kept.nnz), np.diff(kept.indptr)))
 
     def _of_entries(self, edges: CSR, at: IntArray) -> tuple[IntArray, FloatArray | None]:
         """The nodes and chances of stored edges, (B, K) of them, padded with -1."""
@@ -93,20 +93,4 @@ def _places(ids: IntArray, node_ids: IntArray) -> IntArray:
 def heaviest_links(edges: CSR, most: int) -> IntArray:
     """(n, K) ids of the nodes that n documents have the heaviest edges to, padded with -1; K is ``most`` or less."""
     kept = heaviest(edges, most)
-    return padded(kept.indices, np.diff(kept.indptr), most)
-
-
-def padded(ids: IntArray, counts: IntArray, most: int) -> IntArray:
-    """The first ids of each row side by side, (n, K) padded with -1; K is the longest row, and at most ``most``.
-
-    Args:
-        ids: (E,) row after row.
-        counts: (n,) ids of each row.
-        most: ids of a row that are kept.
-    """
-    wide = np.minimum(counts, most)
-    out = np.full((len(counts), int(wide.max(initial=0))), -1, np.int64)
-    there = np.arange(out.shape[1]) < wide[:, None]  # (n, K)
-    starts = np.cumsum(counts) - counts
-    out[there] = ids[(starts[:, None] + np.arange(out.shape[1]))[there]]
-    return out
+    return padded(kept.indices, np.diff(kept.indptr))

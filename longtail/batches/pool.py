@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from longtail.batches.negatives import Mined
-from longtail.data.sparse import CSR, drawn_entries, gather
+from longtail.data.sparse import CSR, drawn_entries, gather, padded
 from longtail.topk import IntArray
 
 
@@ -93,9 +93,7 @@ class Pool:
 def true_labels(targets: CSR, rows: IntArray) -> IntArray:
     """(B, T) the labels that are true for each of some rows of (N, L), padded with -1."""
     positions, counts = gather(targets.indptr, rows)
-    true = np.full((len(rows), counts.max(initial=0)), -1, np.int64)
-    true[np.arange(true.shape[1]) < counts[:, None]] = targets.indices[positions]
-    return true
+    return padded(targets.indices[positions], counts)
 
 
 def _first(parts: Sequence[IntArray], most: int) -> IntArray:

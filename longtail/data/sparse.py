@@ -202,6 +202,21 @@ def gather(indptr: IntArray, rows: IntArray) -> tuple[IntArray, IntArray]:
     return positions, counts
 
 
+def padded(ids: IntArray, counts: IntArray, most: int | None = None) -> IntArray:
+    """The first ids of each row side by side, (n, K) padded with -1, with K the longest row.
+
+    Args:
+        ids: (E,) row after row.
+        counts: (n,) ids of each row.
+        most: ids of a row that are kept; all if left out.
+    """
+    wide = counts if most is None else np.minimum(counts, most)
+    out = np.full((len(counts), int(wide.max(initial=0))), -1, np.int64)
+    there = np.arange(out.shape[1]) < wide[:, None]  # (n, K)
+    out[there] = ids[(offsets_of(counts)[:-1, None] + np.arange(out.shape[1]))[there]]
+    return out
+
+
 def row_blocks(work: FloatArray | IntArray, operations: int = _OPERATIONS) -> Iterator[slice]:
     """Cut rows into runs of about so many operations each, and at least a row.
 

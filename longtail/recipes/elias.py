@@ -10,10 +10,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from longtail.batches.batch import Batch, pairs_on_device
+from longtail.batches.links import heaviest_links
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.dataset import Dataset
-from longtail.data.sparse import csr, heaviest, row_of_entry
+from longtail.data.sparse import csr
 from longtail.data.split import Split
 from longtail.losses import loss_named
 from longtail.losses.own import inner_products
@@ -135,10 +136,7 @@ def linked(text: Text, split: Split, clusters: IntArray, tree: Tree, most: int) 
     there = top.ids >= 0
     documents = csr(there.nonzero()[0], top.ids[there], (len(x), tree.links.shape[0]), top.scores[there])
     counts = (documents.T @ split.targets + len(x) * (tree.links > 0)).tocsr()  # (K, L); its own come first
-    found = heaviest(counts, most)
-    members = np.full((len(counts.indptr) - 1, int(np.diff(found.indptr).max(initial=1))), -1, np.int64)
-    members[row_of_entry(found), np.arange(found.nnz) - found.indptr[row_of_entry(found)]] = found.indices
-    return members
+    return heaviest_links(counts, most)
 
 
 def with_links(levels: list[Nodes], links: Links, o: Options) -> Tree:

@@ -15,7 +15,7 @@ from longtail.batches.negatives import Mined
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
 from longtail.data.cooccurrence import related_labels, symmetric
-from longtail.data.sparse import CSR, csr, holds
+from longtail.data.sparse import CSR, csr, holds, padded
 from longtail.data.split import Split
 from longtail.losses import is_one_versus_all, loss_named
 from longtail.losses.glas import glas
@@ -144,12 +144,7 @@ def wrong_labels_in(split: Split, near: IntArray, clusters: IntArray) -> IntArra
 
 def members_of(clusters: IntArray) -> IntArray:
     """(K, S) the labels of each of K clusters, with S the size of the largest, padded with -1."""
-    order = np.argsort(clusters, kind="stable")
-    sizes = np.bincount(clusters)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    members = np.full((len(sizes), sizes.max()), -1, np.int64)
-    members[clusters[order], place] = order
-    return members
+    return padded(np.argsort(clusters, kind="stable"), np.bincount(clusters))
 
 
 def train_on_shortlists(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from longtail.batches.links import LinkedNodes, heaviest_links, padded
+from longtail.batches.links import LinkedNodes, heaviest_links
 from longtail.batches.loader import Loader
 from longtail.batches.pool import Pool
 from longtail.batches.samplers import Shuffled
@@ -113,12 +113,6 @@ def test_labels_of_the_pool_have_links_too_to_nodes_that_both_share() -> None:
     plain = LinkedNodes(EDGES, 2, nodes)(rows, pool, np.random.default_rng(0))
     assert plain.of_labels is None
     assert named(plain) == [[3, 7], [], [7]]  # what labels draw leaves the draws of documents as they are
-
-
-def test_rows_are_padded() -> None:
-    ids, counts = np.array([5, 6, 7, 8]), np.array([1, 0, 3])
-    assert padded(ids, counts, 2).tolist() == [[5, -1], [-1, -1], [6, 7]]
-    assert padded(ids[:0], counts[:0], 2).shape == (0, 0)
 
 
 def test_links_leave_the_rest_of_a_batch_as_it_is_and_do_not_depend_on_workers() -> None:

@@ -17,6 +17,7 @@ from longtail.data.sparse import (
     gather,
     heaviest,
     load_csr,
+    padded,
     ranked,
     row_of_entry,
     save_csr,
@@ -162,3 +163,10 @@ def test_a_matrix_without_hashes_that_is_none_is_refused(tmp_path: Path, name: s
         (tmp_path / "m" / f"{name}.npy").write_bytes(content)
         with pytest.raises(BadInput, match=r"expected an array of numbers, found none .*; remove .*it is then made"):
             load_csr(tmp_path / "m")
+
+
+def test_rows_are_padded() -> None:
+    ids, counts = np.array([5, 6, 7, 8]), np.array([1, 0, 3])
+    assert padded(ids, counts).tolist() == [[5, -1, -1], [-1, -1, -1], [6, 7, 8]]
+    assert padded(ids, counts, 2).tolist() == [[5, -1], [-1, -1], [6, 7]]
+    assert padded(ids[:0], counts[:0], 2).shape == (0, 0)
