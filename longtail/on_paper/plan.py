@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from longtail.data.shape import Shape
 from longtail.errors import BadInput
@@ -20,6 +20,8 @@ from longtail.stages.recipe import options_class
 from longtail.units import size
 
 _CLAIMED = 0.9  # of a memory that a plan takes to be there
+
+Planned = TypeVar("Planned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,11 @@ class OnPaper:
         found = self.memory[moment].values()
         return Bytes(sum(part.device for part in found), sum(part.host for part in found))
 
+    def too_much(self, moment: str) -> list[tuple[str, float, float]]:
+        """What of the device and of main memory would not be enough at a moment, with its peak and its limit."""
+        every = zip(Bytes._fields, self.peak(moment), self.limits, strict=True)
+        return [(where, needed, limit) for where, needed, limit in every if needed > _CLAIMED * limit]
+
     @property
     def hours(self) -> float:
         """Of machines, evaluation and all."""
@@ -71,14 +78,12 @@ class OnPaper:
     def refusals(self) -> Iterator[str]:
         """A line for each moment whose memory would not fit, with what would help."""
         for moment, held in self.memory.items():
-            peak = self.peak(moment)
-            for where, needed, limit in zip(("device", "host"), peak, self.limits, strict=True):
-                if needed > _CLAIMED * limit:
-                    largest = max(held, key=lambda name: getattr(held[name], where))
-                    share = f"{largest} alone {size(getattr(held[largest], where))}"
-                    memory = "the device" if where == "device" else "main memory"
-                    found = f"{moment} takes {size(needed)} of {memory}, which has {size(limit)}; {share}"
-                    yield f"does not fit: {found}: {_HELP.get(largest, _WIDTH)}"
+            for where, needed, limit in self.too_much(moment):
+                largest = max(held, key=lambda name: getattr(held[name], where))
+                share = f"{largest} alone {size(getattr(held[largest], where))}"
+                memory = "the device" if where == "device" else "main memory"
+                found = f"{moment} takes {size(needed)} of {memory}, which has {size(limit)}; {share}"
+                yield f"does not fit: {found}: {_HELP.get(largest, _WIDTH)}"
 
     def as_json(self) -> dict[str, Any]:
         """The plan for a program: bytes and seconds."""
@@ -193,17 +198,12 @@ def largest_batch(recipe: str, given: Mapping[str, Any], **sizes: Any) -> int:
 
     def refused(batch: int) -> bool:
         plan = on_paper(recipe, {**given, "batch": batch}, **sizes)
-        return any(
-            needed > _CLAIMED * limit
-            for moment in plan.memory
-            if moment.startswith("a step of")
-            for needed, limit in zip(plan.peak(moment), plan.limits, strict=True)
-        )
+        return any(plan.too_much(moment) for moment in plan.memory if moment.startswith("a step of"))
 
     return bisect_left(range(1, 2**20 + 1), 1, key=refused)
 
 
-def named(what: str, table: Mapping[str, Any], name: str) -> Any:
+def named(what: str, table: Mapping[str, Planned], name: str) -> Planned:
     """A row of a table of what there are plans for."""
     if name not in table:
         raise BadInput(what, f"there is no plan on paper for {name}", remedy=f"there is for {', '.join(table)}")
