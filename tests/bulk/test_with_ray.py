@@ -121,6 +121,6 @@ def test_what_goes_wrong_in_a_worker_is_one_line(cluster, run, write_parts, tmp_
     ranker = Ranker(run, device="cpu")
     assert ranker.model
     (run / "model").rename(run / "gone")
-    with pytest.raises(LongtailError, match=r"Ray: .*expected a trained model, found none; train .*go on$") as caught:
+    with pytest.raises(LongtailError, match=r"Ray: .*a trained model, found none; longtail resume .*go on$") as caught:
         predict_parts(ranker, [str(tmp_path / "in")], str(tmp_path / "out"), engine=on_ray(workers=1))
     assert "\n" not in str(caught.value)
