@@ -182,11 +182,7 @@ class FastTokenizer:
         return max(self._rules.get_vocab(with_added_tokens=True).values(), default=-1) + 1
 
     def must_suit(self, backbone: Any, folder: Path) -> None:
-        """Refuse the transformer of a folder whose table of words has no row for an id.
-
-        Raises:
-            BadInput: that is so.
-        """
+        """Refuse, with `BadInput`, the transformer of a folder whose table of words has no row for an id."""
         rows = len(backbone.get_input_embeddings().weight)
         if len(self) > rows:
             problem = f"expected token ids below {rows}, the rows of the model, found {len(self) - 1}"

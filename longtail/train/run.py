@@ -76,7 +76,8 @@ class Run:
         cache: Path | None = None,
         threads: int | None = None,
     ) -> None:
-        self.folder, self.dry, self._cache, self.ranks = folder, dry, cache, ranks()
+        self.folder, self.dry, self.ranks = folder, dry, ranks()
+        self.cache = cache or (None if folder is None or dry else folder / "tokens")
         path = None if folder is None or dry else folder / LOG
         self.log = log or Log(path) if self.ranks.first else Log()
         self.progress = Progress(None if dry else folder, self.log, interval, writes=self.ranks.first)
@@ -94,13 +95,6 @@ class Run:
     def of(cls, out: object) -> Run:
         """A run of what is given as ``out``: a folder, None, or a run as it is."""
         return out if isinstance(out, cls) else cls(None if out is None else Path(str(out)))
-
-    @property
-    def cache(self) -> Path | None:
-        """The folder that keeps what is made from the data; None where there is none."""
-        if self._cache is not None:
-            return self._cache
-        return None if self.folder is None or self.dry else self.folder / "tokens"
 
     def begin(
         self,

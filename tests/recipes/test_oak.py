@@ -544,7 +544,7 @@ def test_plain_classifiers_are_those_of_the_plain_document_and_may_be_left_out(d
     without = recipes.oak(data, **OAK, train_links="true", plain_classifiers=False)
     assert without.kinds == ("plain", "encoder", "classifier", "product", "fused")
     assert without.fusion is not None
-    assert without.fusion.weights.shape == (3, 3)
+    assert without.fusion.weights.shape == (3, 5)
     for kind in without.vectors:
         np.testing.assert_array_equal(without.vectors[kind], model.vectors[kind])
     assert data.test is not None
