@@ -102,7 +102,7 @@ def attended(keys: Tensor, values: Tensor, w: Tensor, places: Tensor | None) -> 
         logits = keys @ w[:, :-1].T  # (B, T, U)
         bias = w[:, -1].expand(len(keys), -1)
     else:
-        own = w[places.clamp_min(0)]  # (B, C, E + 1)
+        own = F.embedding(places.clamp_min(0), w)  # (B, C, E + 1); its gradient is the same for any order of threads
         logits, bias = keys @ own[:, :, :-1].mT, own[:, :, -1]  # (B, T, C)
     weights = logits.masked_fill(~there[:, :, None], torch.finfo(logits.dtype).min).softmax(1)
     m = (weights.mT @ values).relu()  # (B, C, V)

@@ -89,7 +89,7 @@ def train_paths(
         true, _ = pairs_on_device(clusters.split, b.rows, every)
         kept = best(every, None, odds.detach(), true, true >= 0, clusters.beam)  # (B, b)
         some, at = torch.unique(kept, return_inverse=True)
-        paths = (odds.gather(1, kept)[:, :, None] * links(some)[at]).flatten(1)  # (B, b * S)
+        paths = (odds.gather(1, kept)[:, :, None] * F.embedding(at, links(some))).flatten(1)  # (B, b * S)
         found, paths = best_paths(links.members[kept].flatten(1), paths, o.shortlist)  # (B, C) each
         ids, places = each_once(found)
         scores = inner_products(x, labels.vectors(ids), places) / o.temperature

@@ -228,3 +228,12 @@ def test_of_several_paths_to_a_label_the_best_counts() -> None:
     found, worth = best_paths(ids, paths, 2)
     assert found.tolist() == [[3, 5], [1, 2]]
     np.testing.assert_allclose(worth, [[0.4, 0.3], [0.7, 0.1]])
+
+
+def test_two_runs_of_elias_with_several_threads_are_one_to_the_bit(set_threads):
+    """Many texts share a cluster, and the gradients of its links are summed, in an order that threads do not change."""
+    set_threads(2)
+    data = planted(0, documents=3000, test_documents=100, labels=200).dataset
+    one, other = (recipes.elias(data, epochs=1, start_epochs=1, batch=512, width=16, device="cpu") for _ in range(2))
+    for kind, vectors in one.vectors.items():
+        np.testing.assert_array_equal(vectors, other.vectors[kind])

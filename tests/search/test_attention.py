@@ -112,3 +112,14 @@ def test_what_is_not_there_does_not_show() -> None:
     assert (states.any(2).sum(1) == [2, 4, 0, 1, 0, 5]).all()
     assert not states[0, 2:].any()
     np.testing.assert_allclose(np.linalg.norm(texts[[0, 1, 3, 5], :E], axis=1), 1, rtol=1e-5)
+
+
+def test_gradients_of_labels_that_many_texts_share_are_the_same_each_time(set_threads):
+    """To the bit, with several threads: each label is a candidate of hundreds of texts, whose gradients are summed."""
+    set_threads(2)
+    generator = torch.Generator().manual_seed(0)
+    keys, values = torch.randn(256, 3, 16, generator=generator), torch.randn(256, 3, 4, generator=generator)
+    places = torch.randint(0, 8, (256, 64), generator=generator)
+    w = torch.randn(8, 17, generator=generator, requires_grad=True)
+    found = [torch.autograd.grad(attended(keys, values, w, places).sum(), w)[0] for _ in range(10)]
+    assert all(torch.equal(gradient, found[0]) for gradient in found)
