@@ -26,10 +26,9 @@ FIELD = "title"  # of a label, which is read: a saved model has no other
 class Reranking:
     """Ranks the first labels of a search anew: score(x, l) = a_l s(x, l) + b_l t(x, l) + c_l.
 
-    s is the score that they were found by, t the logit of a cross-encoder, and a, b and c depend on the
-    training points of the label as the weights of a `longtail.search.fusion.Fusion` do. The labels behind the first
-    ones keep their order behind them: their scores are as far below the lowest of these as s was below that of the last
-    of these.
+    s is the score that they were found by, t the logit of a cross-encoder, and a, b and c depend on the training points
+    of the label as the weights of a `longtail.search.fusion.Fusion` do. The labels behind the first ones keep their
+    order behind them: their scores are as far below the lowest of these as s was below that of the last of these.
 
     The tokens of a document are columns of its vector, one more than their ids, and 0 behind the last.
 

@@ -10,6 +10,8 @@ import numpy as np
 from longtail.data.sparse import CSR, holds
 from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK
 
+FEATURES = 5  # of a label's frequency, which `features_of` gives
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -76,15 +78,14 @@ class Candidates:
 class Fusion:
     """score(x, l) = sum over the scorers s of a_sl <x_s, w_sl>, + c_l, with weights that depend on the label.
 
-    With f the number of training points of label l, each of a_1 ... a_S and c is linear in (1, ln(1 + f), [f = 0], f /
-    (1 + f), ln(1 + f)^2): the last two tell one point from several, and several from many. As the weights belong to the
-    label, the fused score is an inner product too: of what the scorers read of a document and 1, with (a_1 w_1, ...,
-    c). One exact or approximate search serves it, at the cost of a plain dual encoder. NGAME (Dahiya et al., 2023)
-    fuses with a decision tree over the same inputs instead, which needs both searches and a rescoring; UniDEC (the
-    thesis, section 2.3.4) has all a = 1 and c = 0.
+    Each of a_1 ... a_S and c is linear in what `features_of` says of f, the number of training points of label l. As
+    the weights belong to the label, the fused score is an inner product too: of what the scorers read of a document and
+    1, with (a_1 w_1, ..., c). One exact or approximate search serves it, at the cost of a plain dual encoder. NGAME
+    (Dahiya et al., 2023) fuses with a decision tree over the same inputs instead, which needs both searches and a
+    rescoring; UniDEC (the thesis, section 2.3.4) has all a = 1 and c = 0.
 
     Attributes:
-        weights: (S + 1, F) float64, rows a_1, ..., a_S, c over the first F of these 5; earlier models have 3.
+        weights: (S + 1, F) float64, rows a_1, ..., a_S, c over the first F of these: all 5, or 3 in earlier models.
         frequency: (L,) int64 training points of each label.
     """
 
@@ -125,9 +126,19 @@ def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatA
 
 
 def features_of(frequency: IntArray) -> Float64Array:
-    """(5, ...) what weights depend on, of labels with f points: 1, ln(1 + f), [f = 0], f / (1 + f), ln(1 + f)^2."""
+    """(5, ...) what weights depend on, of labels with f points: 1, ln(1 + f), [f = 0], f / (1 + f), ln(1 + f)^2.
+
+    The last two tell one training point from several, and several from many.
+    """
     logs = np.log1p(frequency)
     return np.stack([np.ones(frequency.shape), logs, frequency == 0, frequency / (1.0 + frequency), logs * logs])
+
+
+def alone(scorer: int, rows: int) -> Float64Array:
+    """(rows, F) the weights with which one scorer counts, as it is, and no other."""
+    weights = np.zeros((rows, FEATURES))
+    weights[scorer, 0] = 1
+    return weights
 
 
 def by_frequency(weights: Float64Array, frequency: IntArray) -> Float64Array:
@@ -146,6 +157,6 @@ def extended(weights: Float64Array, learned_on: IntArray, right: BoolArray) -> F
     """
     if (learned_on == 0).any():
         return weights
-    rarest = features_of(learned_on[right].min())[: weights.shape[1]]  # where f is 0, all but 1 and [f = 0] are
+    rarest = features_of(learned_on[right].min())[: weights.shape[1]]  # all but 1 and [f = 0] are 0 where f is
     as_rarest = weights[:, 1:] @ rarest[1:]
     return np.concatenate([weights[:, :2], as_rarest[:, None], weights[:, 3:]], axis=1)

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.search.fusion import Candidates, Fusion, extended, features_of
+from longtail.search.fusion import FEATURES, Candidates, Fusion, alone, extended, features_of
 from longtail.topk import Float64Array, FloatArray, IntArray, rank
 
 _DECAY = 1e-6  # of the weights: where a fusion makes no error, they would grow without end
+_FEW = 100  # documents: of fewer, the weights are over the first three features
 _TAIL = 0.005  # of hits at the first place, rare labels worth more, that one more scorer may lose
 _ADJUSTMENTS = (0.0, 0.01, 0.02, 0.03, 0.045, 0.06, 0.08, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 1.0)
 
@@ -45,7 +46,7 @@ class Trial(NamedTuple):
     """What held-out documents say of one more scorer, a memory or a cross-encoder, in two-fold cross-validation.
 
     Attributes:
-        weights: (S + 2, 5) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
+        weights: (S + 2, F) float64, of the S scorers, the one more and the constant; None where it is not to be kept.
         gain: what counts (as for `learn_fusion`).
         tail: hits at the first place, with labels of the tail worth more; None where labels are worth more or less
             anyway.
@@ -62,8 +63,10 @@ def learn_fusion(
     """Learn the weights of a fusion on documents that neither scorer was trained on.
 
     It minimises the softmax cross-entropy of the true labels among a document's candidates, which is convex in the
-    weights. Where, in two-fold cross-validation, the mean of P@1, P@3 and P@5 of one scorer is higher by more than a
-    standard error, that scorer is the fusion, and the first one is where there is nothing to learn from.
+    weights. Fewer than 100 documents say too little of how labels of some frequency differ: of so few, the weights are
+    over the first three features. Where, in two-fold cross-validation, the mean of P@1, P@3 and P@5 of one scorer is
+    higher by more than a standard error, that scorer is the fusion, and the first one is where there is nothing to
+    learn from.
 
     The least cross-entropy is nearly the most precision, so that a small step away from it costs next to none, and one
     towards rare labels gains what they are worth at full rate. So at a price, c(f) is lowered by t ln(1 + f), with the
@@ -85,15 +88,15 @@ def learn_fusion(
             what they are to have.
     """
     count, candidates = len(candidates.scores), candidates.informative(frequency)
-    parts = [Fusion(np.outer(np.arange(count + 1) == s, [1.0, 0, 0, 0, 0]), frequency) for s in range(count)]
+    parts = [Fusion(alone(s, count + 1), frequency) for s in range(count)]
     if not _can_learn(candidates):
         return parts[0]
     best = _best(candidates, frequency, worth)
     of_parts = [_gains(part(candidates), candidates, worth) for part in parts]
-    alone = int(np.argmax([gains.mean() for gains in of_parts]))
-    gained = Gained.of(best.gains, of_parts[alone])
+    first = int(np.argmax([gains.mean() for gains in of_parts]))
+    gained = Gained.of(best.gains, of_parts[first])
     if gained.difference > gained.error:
-        return parts[alone]
+        return parts[first]
     return _fit(candidates, frequency, best.weighting, price)
 
 
@@ -183,9 +186,10 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
     documents = found.nonzero()[0]
     shares = candidates.truth[found] / candidates.truth.sum(1)[documents]  # (E,)
     scores = np.concatenate([candidates.scores[:, found], np.ones((1, len(documents)))])  # (S + 1, E)
-    features = features_of(frequency)[:, candidates.ids[found]]  # (F, E)
-    inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     first = np.flatnonzero(np.diff(documents, prepend=-1))  # (d,) pair of each document
+    known = features_of(frequency)[: None if len(first) >= _FEW else 3]
+    features = known[:, candidates.ids[found]]  # (F, E)
+    inputs = (scores[:, None] * features).reshape(-1, len(documents))  # (W, E)
     sizes, totals = np.diff(first, append=len(documents)), np.ones(len(first))
     if worth is not None:
         shares *= worth[candidates.ids[found]]
@@ -215,7 +219,7 @@ def _fit(candidates: Candidates, frequency: IntArray, worth: Float64Array | None
     start[:-1, 0] = 10  # cosines are to be told apart from the first step on
     options = {"gtol": 1e-6, "initial_trust_radius": 10.0}
     best = minimize(loss, start.ravel(), jac=True, hess=curvature, method="trust-exact", options=options)
-    weights = best.x.reshape(len(scores), -1)
+    weights = np.pad(best.x.reshape(len(scores), -1), ((0, 0), (0, FEATURES - len(features))))
     weights[-1, 1] -= _adjustment(Fusion(weights, frequency), candidates, price) if price else 0
     learned = extended(weights, frequency[candidates.ids[found]], candidates.truth[found])
     return Fusion(learned, frequency)

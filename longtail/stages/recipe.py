@@ -180,8 +180,10 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
     first, ranks = run.ranks.first, run.ranks
     with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
         defaults, given = {name: known.default for name, known in options_of(type(o)).items()}, stored(o)
-        begin = partial(run.begin, page.__name__, dataset, given, seed=o.seed, device=o.device, defaults=defaults)
-        begin = partial(begin, inputs=inputs_of(given))
+        inputs = {} if run.progress.folder is None else inputs_of(given)
+        begin = partial(
+            run.begin, page.__name__, dataset, given, seed=o.seed, device=o.device, defaults=defaults, inputs=inputs
+        )
         ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
         model = _finished(run)
         if model is not None:

@@ -16,7 +16,7 @@ from longtail.data.texts import Texts
 from longtail.model.base import Model
 from longtail.model.calibration import DEPTH, Calibration, learn_calibration
 from longtail.model.remembering import LabelTexts, remember, remembering
-from longtail.search.fusion import Candidates
+from longtail.search.fusion import Candidates, alone
 from longtail.search.keys import keys_of
 from longtail.search.memory import Memory
 from longtail.search.weighing import Trial, learn_one_more
@@ -116,9 +116,8 @@ def learn_memory(
     held_out, S = learning.held_out, len(model.mixed)
     if len(held_out) < _LEAST:
         return Remembered(model, None, {NEAR: None})
-    keys, plain = keys_of(learning.vectors, model.key_columns), np.zeros((S + 2, 5))
-    plain[S, 0] = 1
-    near = remember(model, train.documents, train.targets, plain)
+    keys = keys_of(learning.vectors, model.key_columns)
+    near = remember(model, train.documents, train.targets, alone(S, S + 2))
     asked = remembering(model, near)
     votes = [learning.allowed(asked.votes(asked.neighbours(keys), keys))]
     best, by_near = _one_more(model, learning, votes, lambda w: replace(near, weights=w), worth, price, least=_SEARCH)

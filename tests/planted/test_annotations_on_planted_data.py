@@ -64,7 +64,7 @@ def test_what_is_planted_is_what_is_said(noisy):
 def test_folds_find_what_was_planted(noisy, folds):
     _, dataset, truth = noisy
     assert sorted(np.concatenate([part.rows for part in folds]).tolist()) == list(range(len(dataset.train)))
-    for kind, precision, recall in (("wrong", 0.8, 0.55), ("missing", 0.75, 0.55)):
+    for kind, precision, recall in (("wrong", 0.8, 0.55), ("missing", 0.8, 0.55)):
         found = shares(listed(folds), kind, truth)
         assert found[0] > precision, kind
         assert found[1] > recall, kind
@@ -87,7 +87,7 @@ def test_a_model_that_has_seen_the_documents_misses_what_is_wrong(noisy, folds):
     model, train = load(folder / "run", device="cpu"), dataset.train
     top = model.rank(train.documents, 100, exclude=train.filtered)
     seen = judged("train", np.arange(len(train)), train, top, train.targets)
-    for kind, most in (("wrong", 0.55), ("missing", 0.65)):  # 0.46 and 0.61
+    for kind, most in (("wrong", 0.45), ("missing", 0.65)):  # 0.33 and 0.61
         assert shares(listed([seen]), kind, truth)[1] < most * shares(listed(folds), kind, truth)[1]
 
 

@@ -73,8 +73,8 @@ def test_it_needs_no_documents_and_knows_those_that_were_held_out(trained):
 def test_one_way_says_nothing_and_is_dropped(tmp_path):
     data = pages(3, both_ways=False)
     model = recipes.unidec(data, out=tmp_path / "run", **SMALL)
+    assert model.kinds[-1] == "fused"
     assert not settings_of(tmp_path / "run")["related-labels"]["kept"]
-    assert model.memory is None or model.memory.related is None, "of what is near to a text, chance decides here"
 
 
 def test_texts_that_are_no_label_are_ranked_as_without(trained):

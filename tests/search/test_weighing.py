@@ -106,6 +106,16 @@ def test_the_weights_tell_labels_of_few_documents_apart_and_those_of_many() -> N
     assert b[1] > 5 * abs(a[1])
 
 
+@pytest.mark.parametrize(("documents", "known"), [(99, 3), (100, 5)])
+def test_few_documents_say_nothing_of_the_last_features(documents: int, known: int) -> None:
+    candidates, frequency = simulated(0, (2, 2), (2, 2), n=documents)
+    candidates.truth[:, 0] = True  # each document says something
+    weights = module._fit(candidates, frequency).weights
+    assert weights.shape == (3, 5)
+    assert weights[:, :known].all()
+    assert not weights[:, known:].any()
+
+
 def test_new_labels_weigh_as_the_rarest_where_none_of_them_was_right() -> None:
     """Nothing is said about them by documents that have no new label: they are not learned to be always wrong."""
     candidates, frequency = simulated(0, (3, 3), (1, 1), n=800)
