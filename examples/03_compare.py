@@ -27,7 +27,7 @@ test = dataset.test
 
 # %%
 methods = {
-    "words": lambda: recipes.dpr(dataset, epochs=0),
+    "words": lambda: recipes.dpr(dataset, epochs=0, validation=0),
     "dpr": lambda: recipes.dpr(dataset, epochs=3),
     "unidec": lambda: recipes.unidec(dataset, epochs=3),
 }

@@ -65,7 +65,8 @@ class Bundle(Model):
         narrow: by which the kinds ``fused`` and ``memory`` look for labels, if there is one.
         scorers: plain, encoder, plain-classifier, classifier, combined, product, tree, fused, memory: those that there
             are.
-        mixed: the scorer of a document's own text, and those of the classifiers.
+        mixed: the scorer of a document's own text, and those of the classifiers; without any, that of the enriched
+            document.
     """
 
     recipe: str
@@ -106,6 +107,7 @@ class Bundle(Model):
         mixed, scorers = [text], [text]
         if self.linked is not None:
             scorers.append(replace(text, name="encoder", columns=slice(enriched, enriched + z.shape[1])))
+            mixed += scorers[1:] if w is None else []
         if w is not None:
             classifier = of("classifier", w, enriched + seen)
             classifiers = [of(PLAIN, self.vectors[PLAIN], seen)] if PLAIN in self.vectors else []
@@ -180,7 +182,7 @@ class Bundle(Model):
         """
         z = self.of_labels(labels)  # (m, D)
         rows: dict[str, PerLabel] = {"encoder": z, "frequency": np.bincount(owners, minlength=len(labels))}
-        if len(self.vectors) > 1:
+        if len(self.vectors) > 1 or self.memory is not None:
             seen = self.encode(examples)
             rows["memory"] = memory_of(self, seen, owners, len(labels))
             for kind in self.vectors.keys() - {"encoder"}:

@@ -69,7 +69,7 @@ def evaluated(widths: float, s: Scale, *, memory: bool) -> Work:
 def fused(width: float, s: Scale) -> Work:
     """What is learned on the held-out documents, by the first process, and the keys of a memory of all others.
 
-    Two scores, ``width`` numbers wide together, are searched for 100 labels of each document, and then what is learned
+    Its scores, ``width`` numbers wide together, are searched for 100 labels of each document, and then what is learned
     of them some times.
     """
     pairs, keys = s.held_out * s.labels, vectors(s.documents, s) if s.o.memory else Work()

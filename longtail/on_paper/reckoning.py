@@ -30,11 +30,11 @@ def run_of(row: Row, s: Scale) -> dict[str, Timed]:
     run = {"reading": _timed(1, Work(texts=2 * (s.documents + s.held_out + s.labels)), s)}
     for stage in row.stages:
         run |= _of_stage(stage, s, run)
-    if row.scores[1:] and s.held_out:
+    if s.held_out:
         run["fusion"] = _timed(1, between.fused(_widths(row, s), s), s)
     runs = 1 + len(s.o.for_refit())
     run = {name: part._replace(times=runs * part.times) for name, part in run.items()}
-    return run | {"evaluation": _timed(1, between.evaluated(_ranked(row, s), s, memory=_remembers(row, s)), s)}
+    return run | {"evaluation": _timed(1, between.evaluated(_ranked(row, s), s, memory=_remembers(s)), s)}
 
 
 def _timed(times: float, work: Work, s: Scale) -> Timed:
@@ -89,13 +89,13 @@ def _widths(row: Row, s: Scale) -> float:
 
 
 def _ranked(row: Row, s: Scale) -> float:
-    """The width of all score kinds: of a recipe with two, also their sum, their fusion, and that with a memory."""
-    return _widths(row, s) * (3 + _remembers(row, s) if len(row.scores) > 1 else 1)
+    """The width of all score kinds: of two their sum, too; with held-out documents their fusion, and a memory."""
+    return _widths(row, s) * (1 + (len(row.scores) > 1) + (s.held_out > 0) + _remembers(s))
 
 
-def _remembers(row: Row, s: Scale) -> bool:
+def _remembers(s: Scale) -> bool:
     """Whether documents are remembered, which only a fusion does."""
-    return len(row.scores) > 1 and s.o.memory
+    return s.held_out > 0 and s.o.memory
 
 
 def _trained(stage: Stage, s: Scale) -> list[parts.Trained]:
@@ -139,9 +139,10 @@ def memory_of(row: Row, s: Scale) -> dict[str, dict[str, Bytes]]:
         }
     width = _widths(row, s)
     in_parts = s.machine.on_host and min(s.held_out, s.tests) > MANY  # tables of sums and fusions are let go
-    ranked = s.labels * NUMBER * width * (2 if len(row.scores) > 1 and not in_parts else 1)
+    ranked = s.labels * NUMBER * width * (2 if s.held_out and not in_parts else 1)
     at_once = min(s.labels, ROWS) if in_parts else s.labels
-    copied = 1 / 4 if s.machine.on_host and len(row.scores) == 1 else 5 / 4  # one score is searched where it lies
+    in_place = s.machine.on_host and not s.held_out and len(row.scores) == 1  # one score is searched where it lies
+    copied = 1 / 4 if in_place else 5 / 4
     encoder = sum(one.numbers * one.size for one in _trained(row.stages[0], s) if one.name != "classifiers")
     found["fusion and evaluation"] = {
         "process": process,

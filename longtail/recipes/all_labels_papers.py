@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.stages.preset import Preset, settings
+from longtail.stages.preset import ALL_TRAIN, Preset, settings
 
 DISTILBERT = "sentence-transformers/msmarco-distilbert-base-v4"  # of NGAME's code, and of what starts from it
 _RENEE = "Renee, the settings of its sets with label texts; its code, train_commands.md"
@@ -44,6 +44,7 @@ DEXML = Preset(
     {
         **settings(_DEXML, encoder="distilbert-base-uncased", epochs=100, batch=3000, learning_rate=3e-4),
         **settings(_DEXML, loss="decoupled_softmax", temperature=0.05, warmup=0.1, encoder_decay=0.01),
+        **ALL_TRAIN,
     },
     by_data={"LF-Wikipedia-500K": settings(_DEXML, batch=768, learning_rate=7e-5, max_length=128)},
     departs=(

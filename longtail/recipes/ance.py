@@ -15,6 +15,7 @@ from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import ANCE
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
@@ -24,7 +25,7 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RenewalOptions, EncoderOptions):
+class Options(RenewalOptions, EncoderOptions, FusionOptions):
     """ANCE."""
 
     hard_negatives: int = option(
@@ -67,6 +68,7 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
         renewal=Renewal(When(o.mine_from, o.mine_every, o.refresh_steps), renew),
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

@@ -21,7 +21,7 @@ def astec(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     and then by its classifier, which starts there. Departures and their measurements:
     docs/explanation/methods/astec.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
 
     z = label_centroids(train.targets, text.embed(text.documents))  # (L, D)

@@ -21,7 +21,7 @@ def decaf(run: Run, dataset: Dataset, o: SurrogateOptions) -> Bundle:
     label is first scored by its text, and then by its classifier. Departures and their measurements:
     docs/explanation/methods/decaf.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
 
     z = unit_rows(text.embed(text.labels) + label_centroids(train.targets, text.embed(text.documents)))  # (L, D)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from longtail.batches.batch import Batch
@@ -11,6 +13,7 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import DEPSL
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
@@ -21,8 +24,13 @@ from longtail.train.renewal import Renewal
 from longtail.train.run import Run
 
 
-@recipe(PickOptions, paper=DEPSL)
-def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
+@dataclass(frozen=True, kw_only=True)
+class Options(PickOptions, FusionOptions):
+    """DePSL."""
+
+
+@recipe(Options, paper=DEPSL)
+def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder with the pick-some-labels loss: UniDEC without its classifiers.
 
     Source: DePSL (the thesis, chapter 2, sections 2.3.1 and 2.3.2). Documents that are near each other share a batch;
@@ -50,6 +58,7 @@ def depsl(run: Run, dataset: Dataset, o: PickOptions) -> Bundle:
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
         renewal=Renewal(o.renewed(), lambda at: renew(at, text, train, sampler, mined, o)),
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler, "mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

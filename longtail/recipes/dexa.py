@@ -44,7 +44,7 @@ def dexa(run: Run, dataset: Dataset, o: Options) -> Bundle:
     labels near it under the encoder as it begins; frequent labels have one of their own. The rest is NGAME. Departures
     and their measurements: docs/explanation/methods/dexa.md.
     """
-    task = read(run, dataset, o, validation=o.validation if o.classifier_epochs else 0.0)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     sampler = Clustered(len(train), o.batch, seed=o.seed)
     batches = text.batches(train, sampler, Pool(train.targets, positives=1, random=o.random_negatives))

@@ -19,6 +19,7 @@ from longtail.losses.full.targets import SparseTargets
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, POSITIVE, option
 from longtail.recipes.all_labels_papers import DEXML
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
@@ -30,7 +31,7 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RenewalOptions, EncoderOptions):
+class Options(RenewalOptions, EncoderOptions, FusionOptions):
     """DEXML."""
 
     random_negatives: int | None = option(  # type: ignore[assignment]
@@ -100,6 +101,7 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         {"encoder": text.encoder},
         pace=o.pace(o.epochs),
         renewal=Renewal(when, renew) if o.hard_negatives else None,
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"mined": mined},
         reckoning=run.reckoning(text.encoder, L, text.labels),
     )

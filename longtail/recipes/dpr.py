@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from longtail.batches.batch import Batch
@@ -11,14 +13,20 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import DPR
+from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
 from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
-@recipe(EncoderOptions, paper=DPR)
-def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
+@dataclass(frozen=True, kw_only=True)
+class Options(EncoderOptions, FusionOptions):
+    """DPR."""
+
+
+@recipe(Options, paper=DPR)
+def dpr(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder: documents and labels share one encoder, and a document's labels are the nearest ones.
 
     Source: DPR (Karpukhin et al., 2020), section 3. It departs from the paper in three points, each measured in
@@ -37,5 +45,13 @@ def dpr(run: Run, dataset: Dataset, o: EncoderOptions) -> Bundle:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, pace=o.pace(o.epochs))
+    run.train(
+        "encoder",
+        objective,
+        batches,
+        optimizer,
+        {"encoder": text.encoder},
+        pace=o.pace(o.epochs),
+        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
+    )
     return task.model({"encoder": text.embed(text.labels)})

@@ -42,7 +42,7 @@ def eclare(run: Run, dataset: Dataset, o: Options) -> Bundle:
     neighbours are, and a label's vector is the embedding of its text plus the mean of those of its neighbours, so that
     rare labels borrow from frequent ones. Departures and their measurements: docs/explanation/methods/eclare.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
 
     targets = task.dataset.train.targets

@@ -54,7 +54,7 @@ def galaxc(run: Run, dataset: Dataset, o: Options) -> Bundle:
     it. New documents are linked to the nodes that are nearest to them. Departures and their measurements:
     docs/explanation/methods/galaxc.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     z = unit_rows(text.embed(text.labels) + label_centroids(train.targets, text.embed(text.documents)))  # (L, D)
     clusters = clusters_of(run, z, o.cluster_size)

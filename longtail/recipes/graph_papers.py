@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longtail.stages.preset import Preset, Settings, settings
+from longtail.stages.preset import ALL_TRAIN, Preset, Settings, settings
 
 _TRUE_LINKS = (
     "no linker there: test documents have their true links (OAK, section 5.3), as `evaluate --oracle-links` gives them",
@@ -14,6 +14,7 @@ _GRAPH_ENCODERS: Settings = {
     **settings("OAK: predicted links count as true ones", link_chances=False),
     **settings(_SAGE_CODE, base="dpr", plain_weight=0.0, bank=False, label_links=True, loss="info_nce:temperature=1.0"),
     **settings("batches have the positives of their documents alone", random_negatives=0),
+    **ALL_TRAIN,
 }
 GRAPHSAGE = Preset(
     {

@@ -30,7 +30,7 @@ def inceptionxml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     product of the probabilities of its cluster and of its own; it is first met by those documents whose best clusters
     hold it. Departures and their measurements: docs/explanation/methods/inceptionxml.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
 
     words = replace(o, encoder="bag", width=256, static_vectors=None)

@@ -41,7 +41,7 @@ def inceptionxml_lf(run: Run, dataset: Dataset, o: Options) -> Bundle:
     own; labels are clustered by their texts and documents, and by those of their neighbours in a graph of labels.
     Departures and their measurements: docs/explanation/methods/inceptionxml_lf.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
 
     words = replace(o, encoder="bag", width=256, static_vectors=None)

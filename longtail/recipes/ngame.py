@@ -39,7 +39,7 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
     are hard negatives of the others, at no cost. The classifiers start from the embeddings of the labels' texts.
     Departures and their measurements: docs/explanation/methods/ngame.md.
     """
-    task = read(run, dataset, o, validation=o.validation if o.classifier_epochs else 0.0)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     sampler = Clustered(len(train), o.batch, seed=o.seed)
     batches = text.batches(train, sampler, Pool(train.targets, positives=1, random=o.random_negatives))

@@ -62,7 +62,7 @@ def oak(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
 def train_with_nodes(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a model of documents with their nodes: the page of `oak`, and of the graph encoders beside it."""
-    enriched = read_enriched(run, dataset, o, validation=o.validation if o.base == "ngame" else 0.0)
+    enriched = read_enriched(run, dataset, o)
     task, text = enriched.task, enriched.task.text
     train, known = task.train, enriched.enriched(text, o)
     graphs = graph_terms(task, o, loss=o.loss, first=o.cluster_from, every=o.cluster_every)

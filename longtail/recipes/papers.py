@@ -8,7 +8,7 @@ from longtail.recipes.all_labels_papers import DEXML, DISTILBERT, RENEE
 from longtail.recipes.graph_papers import GALAXC, GRAPHFORMERS, GRAPHSAGE, PINA
 from longtail.recipes.linear_papers import BONSAI, DISMEC, PARABEL
 from longtail.recipes.tree_papers import ATTENTIONXML, CASCADEXML, ELIAS, LIGHTXML
-from longtail.stages.preset import Preset, Settings, settings
+from longtail.stages.preset import ALL_TRAIN, Preset, Settings, settings
 
 _NO_RANDOM = settings("batches have the positives of their documents alone", random_negatives=0)
 
@@ -79,6 +79,7 @@ ANCE = Preset(
     {
         **_RAMEN,
         **settings("RAMEN, Appendix A: ten epochs of warm-up, refreshed each five", mine_from=10, mine_every=5),
+        **ALL_TRAIN,
     },
     departs=("ANCE's own index is renewed by another process while it trains",),
 )
@@ -89,6 +90,7 @@ DPR = Preset(
         **settings(_DPR_CODE, encoder="bert-base-uncased", epochs=40, batch=128, learning_rate=2e-5, warmup=1237),
         **settings("Karpukhin et al., 2020: the negative log-likelihood", loss="info_nce:temperature=1.0"),
         **_NO_RANDOM,
+        **ALL_TRAIN,
     },
     departs=("one hard negative a document of BM25 there, none here", "inner products there, cosines here"),
 )
@@ -219,7 +221,7 @@ _UNIFIED: Settings = {
 }
 _OF_UNIFIED = ("a document without a positive in the pool leaves the step there, and is a negative here",)
 DEPSL = Preset(
-    _UNIFIED,
+    {**_UNIFIED, **ALL_TRAIN},
     by_data={
         "LF-Wikipedia-500K": settings(_TABLE_2_3, batch=221, cluster_size=221, label_pool=3000),
         "LF-AmazonTitles-1.3M": settings(_TABLE_2_3, batch=2200, cluster_size=2200, label_pool=4000),

@@ -52,7 +52,7 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
     docs/explanation/methods/ramen.md.
     """
     clustering, classify = o.base == "ngame", o.base == "ngame" and o.classifier_epochs > 0
-    task = read(run, dataset, o, validation=o.validation if classify else 0.0)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     graphs = graph_terms(task, o, loss=o.loss, first=o.refresh_from, every=o.refresh_every)
     clustered = Clustered(len(train), o.batch, seed=o.seed)

@@ -79,7 +79,7 @@ def renee(run: Run, dataset: Dataset, o: Options) -> Bundle:
     gradient of the classifiers is ever held: they are stepped some thousand at a time. Departures and their
     measurements: docs/explanation/methods/renee.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     sampler, rate = Shuffled(len(train), o.batch, seed=o.seed), text.rate(o.learning_rate)
     L, dtype = len(dataset.labels), torch.bfloat16 if o.bfloat16 else torch.float32

@@ -37,7 +37,7 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     that the tail is seen as often as the head. A classifier is the embedding of its label's text plus a free residual.
     Departures and their measurements: docs/explanation/methods/siamesexml.md.
     """
-    task = read(run, dataset, o, validation=o.validation)
+    task = read(run, dataset, o)
     train, text = task.train, task.text
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, ByLabel(train.targets, o.batch, seed=o.seed), pool)

@@ -70,7 +70,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     vectors of documents and of label texts, and between a second view of the documents and the classifiers. Departures,
     and the settings of the thesis: docs/explanation/methods/unidec.md.
     """
-    enriched = read_enriched(run, dataset, o, validation=o.validation)
+    enriched = read_enriched(run, dataset, o)
     task, train, text = enriched.task, enriched.task.train, enriched.task.text
     generator = torch.Generator().manual_seed(o.seed)
     heads = TwoHeads(text.encoder, o.projection, normalised=o.unit_views, generator=generator).to(run.device)

@@ -149,20 +149,19 @@ class EnrichedTask:
         return self.linking.believing(self.linking.linker(), known.finished())
 
 
-def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions, *, validation: float) -> EnrichedTask:
+def read_enriched(run: Run, dataset: Dataset, o: EnrichOptions) -> EnrichedTask:
     """What `read` does, and the links of the documents to the nodes that enrich them.
 
     Args:
         run: of the recipe.
         dataset: its training documents, labels and graphs.
-        o: what is read, and how.
-        validation: the share of the documents that is held out; a linker is measured, and may learn a fusion, on it.
+        o: what is read, and how; on what is held out a linker is measured, and may learn a fusion.
     """
-    linking = links_of(run, dataset, MADE[o.linker], o, validation=validation)
+    linking = links_of(run, dataset, MADE[o.linker], o, validation=o.validation)
     if linking is None:
-        task = read(run, dataset, o, validation=validation)
+        task = read(run, dataset, o)
         return EnrichedTask(task, None, None, task.train.documents, o.most_links)
-    rest, held_out = hold_out(dataset, validation, o.seed)
+    rest, held_out = hold_out(dataset, o.validation, o.seed)
     rows, edges = linking.augmented(rest)
     documents = rows.train.documents
     if o.combiner == "early":  # the vocabulary of a bag encoder has the words of nodes where it is to read them

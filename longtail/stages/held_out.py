@@ -88,7 +88,7 @@ class FusionOptions(PreferenceOptions):
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """Hold nothing out where it would be too little to learn a fusion from."""
         settings = super().for_shape(shape, given)
-        return settings if cls.validation * shape.documents >= FEWEST else {**settings, "validation": 0.0}
+        return settings | ({"validation": 0.0} if 0 < cls.validation * shape.documents < FEWEST else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse several refits where there is none."""

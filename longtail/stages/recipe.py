@@ -245,7 +245,8 @@ def _plan(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given) -> Non
     plan = plan_of(_as_chosen(o, run))
     if o.evaluate_every and SCORED not in plan.work:
         problem = "no stage of the recipe ranks held-out documents while it is trained, or none are held out"
-        raise BadInput("evaluate_every", problem, remedy="leave it out, or give validation, as 0.05")
+        remedy = "leave it out" + (", or give validation, as 0.05" if getattr(o, "validation", None) == 0 else "")
+        raise BadInput("evaluate_every", problem, remedy=remedy)
     run.log.show(plan.table())
     if o.budget is not None and set(run.progress.chosen) - {_SHARDS}:
         run.log.say(f"budget of {time_of(o.budget)}: {_said(run.progress.chosen)}, about {duration(plan.seconds)}")

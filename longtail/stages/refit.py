@@ -87,7 +87,7 @@ def with_refits(
     Raises:
         NotTogether: there are several, and models of its kind do not rank together.
     """
-    if not settings or (model.fusion is None and run.plan is None) or len(model.kinds) == 1:
+    if not settings or (model.fusion is None and run.plan is None):
         return model
     if len(settings) > 1 and not is_bag(model):
         problem = "only models whose one encoder is a bag of words rank together"

@@ -241,7 +241,7 @@ class Task:
     def model(
         self, vectors: Mapping[str, FloatArray], *, heads: TwoHeads | None = None, linked: Linked | None = None
     ) -> Bundle:
-        """The trained model; where it has several scores, with their fusion.
+        """The trained model, with what is learned on the documents that are held out.
 
         Args:
             vectors: of the labels, by score kind.
@@ -249,7 +249,7 @@ class Task:
             linked: what enriches documents with nodes.
         """
         model = self._bundle(vectors, heads, linked)
-        if len(vectors) == 1:
+        if not len(self.held_out):
             return model
         run, train, o = self.text.run, self.dataset.train, self.fusion
         if o.memory and run.plan is not None:
@@ -259,20 +259,19 @@ class Task:
         return fuse(run, model, self.held_out, train, o, propensity=self.dataset.propensity)
 
 
-def read(run: Run, dataset: Dataset, o: TextOptions, *, validation: float = 0.0) -> Task:
+def read(run: Run, dataset: Dataset, o: TextOptions) -> Task:
     """Hold documents out, add training rows, make an encoder by name, and tokenise rows and labels for it.
 
     Args:
         run: of the recipe.
         dataset: its training documents and labels.
-        o: what is read, and how.
-        validation: the share of the documents that is held out.
+        o: what is read, and how; and what is held out, and why.
     """
 
     def make() -> Task:
-        rest, held_out = hold_out(dataset, validation, o.seed)
+        fusion = o if isinstance(o, FusionOptions) else FusionOptions(validation=0.0)
+        rest, held_out = hold_out(dataset, fusion.validation, o.seed)
         rows = augmented(rest, o.augment, seed=o.seed)
-        fusion = o if isinstance(o, FusionOptions) else FusionOptions()
         return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), fusion)
 
     task = run.once("task", make)

@@ -98,7 +98,7 @@ def test_without_a_graph_it_is_ngame_bit_by_bit(data: Dataset, given: dict[str, 
 
 def test_without_a_graph_it_is_dpr_bit_by_bit(data: Dataset) -> None:
     model = recipes.oak(data, **OAK, enrich="none", base="dpr")
-    same(model, recipes.dpr(data, **PLAIN))
+    same(model, recipes.dpr(data, **PLAIN, validation=SMALL["validation"]))
     with pytest.raises(LongtailError, match="a model of oak links no documents to nodes"):
         linked_nodes(model, [{"title": "x"}])
 
@@ -157,6 +157,7 @@ def _top(texts: Texts, k: int, linking: Linking, seen: set[str]) -> TopK:
         {"combiner": "mean", "train_links": "true"},
         {"combiner": "early"},
         {"base": "dpr", "train_links": "true"},
+        {"base": "dpr", "train_links": "true", "validation": 0.0},
         {"linker": "unidec"},
         {
             "attention_heads": 4,
@@ -191,13 +192,13 @@ def test_a_saved_model_predicts_the_same(data: Dataset, options: dict[str, objec
             assert nodes[0].weight is None
         else:
             total = sum(node.weight or 0 for node in nodes)
-            whole = options.get("base") == "dpr" or options.get("combiner") == "graphsage"  # shares of columns
+            whole = "validation" in options or options.get("combiner") == "graphsage"  # certain; shares of columns
             assert total == pytest.approx(1, abs=1e-5) if whole else 0 < total < 1
     shared = bool(options.get("share_encoder"))
     assert opened.linked is not None
     assert trained.linked is not None
     assert opened.linked.chances == trained.linked.chances
-    assert (opened.linked.chances is None) == (options.get("base") == "dpr")  # which holds nothing out
+    assert (opened.linked.chances is None) == ("validation" in options)  # where nothing is held out
     assert (opened.linked.linker.encoder is opened.encoder) == shared
     assert (tmp_path / "run" / "model" / "linker" / "encoder").exists() != shared
     assert (tmp_path / "run" / "model" / "enrichment.safetensors").exists() == (options.get("combiner") != "early")

@@ -17,7 +17,7 @@ from longtail.train import fit as module
 STEPS = 20
 COMMON = {"batch": 64, "random_negatives": 32, "width": 16, "warmup": 5, "seed": 3, "device": "cpu"}
 OPTIONS = {
-    "ance": {"epochs": 3, "mine_from": 1},
+    "ance": {"epochs": 3, "mine_from": 1, "validation": 0.0},
     "ramen": {"epochs": 3, "refresh_from": 1, "graph_weights": "bandit:0.03"},
     "oak": {
         "epochs": 3,
@@ -34,11 +34,18 @@ OPTIONS = {
     "decaf": {"epochs": 3, "classifier_epochs": 3},
     "siamesexml": {"epochs": 24, "classifier_epochs": 3},
     "astec": {"epochs": 3, "classifier_epochs": 3},
-    "dpr": {"epochs": 3},
+    "dpr": {"epochs": 3, "validation": 0.0},
     "simcse": {"epochs": 3},
     "ngame": {"epochs": 3, "cluster_from": 1, "classifier_epochs": 3},
     "dexa": {"epochs": 3, "cluster_from": 1, "classifier_epochs": 3, "own_vectors": 20},
-    "depsl": {"epochs": 3, "refresh_from": 1, "refresh_every": 1, "hard_negatives": 2, "symmetric": True},
+    "depsl": {
+        "epochs": 3,
+        "refresh_from": 1,
+        "refresh_every": 1,
+        "hard_negatives": 2,
+        "symmetric": True,
+        "validation": 0.0,
+    },
     "unidec": {
         "epochs": 3,
         "refresh_from": 1,
@@ -55,7 +62,7 @@ OPTIONS = {
     "cascadexml": {"epochs": 3},
     "elias": {"start_epochs": 0, "epochs": 3},
     "renee": {"start_epochs": 3, "epochs": 3},
-    "dexml": {"epochs": 3, "random_negatives": None, "labels_at_once": 50},
+    "dexml": {"epochs": 3, "random_negatives": None, "labels_at_once": 50, "validation": 0.0},
 }
 PINNED = {
     ("attentionxml", "clusters 1"): [

@@ -100,10 +100,11 @@ def test_a_further_column_that_was_read_is_a_field(dataset, tmp_path):
     assert recipes.dismec(data, fields=("title", "market")).fields == ("title", "market")
 
 
-def test_without_classifiers_no_document_is_held_out(dataset, tmp_path):
-    """There is no fusion to learn on it."""
+def test_without_classifiers_documents_are_held_out_as_they_are_asked_for(dataset, tmp_path):
+    """What is learned on them is what the cosines of an encoder alone are worth."""
     run = Run(tmp_path / "run", Log(tmp_path / "run" / "metrics.jsonl"))
-    recipes.ngame(dataset, out=run, validation=0.3, classifier_epochs=0, **QUICK)
+    model = recipes.ngame(dataset, out=run, validation=0.3, classifier_epochs=0, **QUICK)
     lines = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     (plan,) = (line["plan"] for line in lines if "plan" in line)
-    assert plan["stages"][0]["rows"] == len(dataset.train)
+    assert plan["stages"][0]["rows"] == len(dataset.train) * 7 // 10
+    assert model.kinds == ("encoder", "fused")

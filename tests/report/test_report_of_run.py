@@ -108,7 +108,7 @@ def test_defaults_are_those_of_the_recipe(name):
 def test_options_are_as_they_are_typed(tmp_path):
     given = {"symmetric": True, "prune": False, "fields": ["title", "content"], "learning_rate": 0.01}
     assert flags_of(given) == ["--symmetric", "--no-prune", "--fields", "title,content", "--learning-rate", "0.01"]
-    settings = {"recipe": "dpr", "arguments": {**defaults_of(recipes.dpr), "epochs": 3, "seed": 7}}
+    settings = {"recipe": "simcse", "arguments": {**defaults_of(recipes.simcse), "epochs": 3, "seed": 7}}
     command = command_of(settings, tmp_path / "data", tmp_path)[5:]
     by_data = {"--fields": "title", "--batch": "512"}  # which a data set may have other defaults of
     assert dict(zip(command[::2], command[1::2], strict=True)) == {"--epochs": "3", "--seed": "7", **by_data}

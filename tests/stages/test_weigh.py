@@ -103,7 +103,7 @@ def test_an_ensemble_is_weighed_too(data, trained, tmp_path):
 def test_what_cannot_be_weighed_is_one_line(data, trained, tiny_bert, tmp_path):
     folder, _ = trained
     other = planted(1, documents=800, test_documents=40, labels=100).dataset
-    recipes.dpr(data, out=tmp_path / "dpr", width=8, epochs=1, device="cpu")
+    recipes.dpr(data, out=tmp_path / "dpr", width=8, epochs=1, validation=0.0, device="cpu")
     remove_folder(Path(shutil.copytree(folder, tmp_path / "reranked")) / "model")
     cross_encoder, weights = CrossEncoder(str(tiny_bert), max_length=16), np.eye(3)
     Reranker(load(folder, device="cpu"), cross_encoder, weights, 4, {}).save(tmp_path / "reranked" / "model")
