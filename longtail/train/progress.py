@@ -24,8 +24,9 @@ from longtail.train.checkpoint import Apart, Checkpoint, Stateful, save_state, s
 from longtail.train.cost import Meter
 from longtail.train.log import Log
 
-SCHEMA = 3  # of run.json; the first has no number
+SCHEMA = 4  # of run.json; the first has no number
 _LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # in the first and the second: arguments that were not given
+_ALONE, _MAY_BE = ("dpr", "ance", "depsl", "dexml"), ("ngame", "dexa", "ramen")  # train an encoder alone, always or not
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
@@ -54,14 +55,19 @@ def settings_of(run: Path) -> dict[str, Any]:
     remedy = "put the file back as it was, or train the run again"
     settings = {"data": None, "schema": 1} | read_json(path, remedy=remedy)
     must_hold(path, settings, _KINDS, remedy=remedy)
-    if (found := _sha256(settings)) != settings.pop("sha256", found):  # earlier versions wrote none
-        raise BadInput(path, f"expected another {', '.join(_ASKED)}: SHA-256 {found[:12]}...", remedy=remedy)
     if settings["schema"] > SCHEMA:
         problem = f"expected schema {SCHEMA} or less, found {settings['schema']}"
         raise BadInput(path, problem, remedy="use the longtail that wrote it")
+    if (found := _sha256(settings)) != settings.pop("sha256", found):  # earlier versions wrote none
+        raise BadInput(path, f"expected another {', '.join(_ASKED)}: SHA-256 {found[:12]}...", remedy=remedy)
     if settings["schema"] < 3:
         of = settings["arguments"]
         settings["arguments"] = of | {name: None for name, value in _LEFT_OUT.items() if of.get(name) == value}
+    if settings["schema"] < 4:
+        recipe, of = settings["recipe"], settings["arguments"]
+        without = recipe in _MAY_BE and of.get("classifier_epochs") == 0
+        if recipe in _ALONE or without or of.get("base") in ("ance", "dpr"):  # held nothing out then
+            settings["arguments"] = of | {"validation": 0.0}
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
 
 
@@ -174,8 +180,8 @@ class Progress:
         path = self.folder / "run.json"
         if path.exists():
             raise BadInput(path, "another process has begun a run here", remedy="choose another folder")
-        settings = {**self._settings, **({_CHOSEN: self.chosen} if self.chosen else {})}
-        write_json(path, {"schema": SCHEMA, **settings, "sha256": _sha256(settings)})
+        settings = {"schema": SCHEMA, **self._settings, **({_CHOSEN: self.chosen} if self.chosen else {})}
+        write_json(path, settings | {"sha256": _sha256(settings)})
         remove_partial(self.folder)
         self._settings = None
 
@@ -282,8 +288,9 @@ def _result(folder: Path, stage: str) -> Path:
 
 
 def _sha256(settings: Mapping[str, Any]) -> str:
-    """Of what decides the model."""
-    decides = {name: settings[name] for name in (*_ASKED, INPUTS, _CHOSEN) if name in settings}
+    """Of what decides the model; from the fourth schema on, that is among it."""
+    names = (*_ASKED, INPUTS, _CHOSEN, *(["schema"] if settings["schema"] > 3 else []))
+    decides = {name: settings[name] for name in names if name in settings}
     text = json.dumps(decides, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -292,7 +292,7 @@ def test_an_interval_that_is_none_is_refused(interval):
 
 
 def test_a_run_of_before_an_option_was_there_has_its_default(tmp_path):
-    settings = {"recipe": "dpr", "arguments": {"epochs": 3}, "hashes": {"targets": "a"}}
+    settings = {"recipe": "simcse", "arguments": {"epochs": 3}, "hashes": {"targets": "a"}}
     (tmp_path / "run.json").write_text(json.dumps(settings))  # without a schema, as the first runs are
     now = {**settings, "arguments": {"epochs": 3, "new": 1}}
     described(tmp_path, now, {"epochs": 6, "new": 1})

@@ -18,7 +18,7 @@ from longtail.train.progress import SCHEMA, Progress, settings_of
 
 SETTINGS = {
     "recipe": "dpr",
-    "arguments": {"epochs": 30, "fields": ["title"], "learning_rate": None, "weight": 0.1},
+    "arguments": {"validation": 0.0, "epochs": 30, "fields": ["title"], "learning_rate": None, "weight": 0.1},
     "data": "/data/news",
     "hashes": {"targets": "ab12", "documents": "cd34"},
     "versions": {"longtail": "0.1.0"},
@@ -81,6 +81,25 @@ def test_options_that_earlier_versions_had_at_their_defaults_are_left_out(path):
     }
     path.write_text(json.dumps(old | {"schema": SCHEMA}))
     assert settings_of(path.parent)["arguments"]["windows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("recipe", "given", "kept"),
+    [
+        ("dpr", {}, 0.0),
+        ("ngame", {"classifier_epochs": 0, "validation": 0.05}, 0.0),
+        ("ngame", {"classifier_epochs": 6, "validation": 0.05}, 0.05),
+        ("ramen", {"base": "ance", "validation": 0.05}, 0.0),
+        ("oak", {"base": "ngame", "classifier_epochs": 0, "validation": 0.05}, 0.05),  # held out, and not used
+        ("astec", {"classifier_epochs": 0, "validation": 0.05}, 0.05),
+    ],
+)
+def test_an_encoder_alone_held_nothing_out_in_earlier_versions(path, recipe, given, kept):
+    old = SETTINGS | {"recipe": recipe, "arguments": given}
+    path.write_text(json.dumps(old | {"schema": 3}))
+    assert settings_of(path.parent)["arguments"]["validation"] == kept
+    path.write_text(json.dumps(old | {"schema": SCHEMA}))
+    assert settings_of(path.parent)["arguments"] == given
 
 
 @pytest.mark.parametrize("kind", ["", ".checkpoint"])
