@@ -6,12 +6,11 @@ import shutil
 
 import numpy as np
 import pytest
-from families import families
+from families import families, with_new_labels
 from stopping import stopped_in_the_middle
 
 from longtail import Dataset, load, recipes
 from longtail.metrics.ranking import metrics_of
-from longtail.model.label_set import LabelSet, NewLabel
 from longtail.stages.make_ensemble import ensemble
 from longtail.stages.weigh import weigh
 from longtail.testing.planted import planted
@@ -114,14 +113,8 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_model(remembering, tmp_path)
 
 def test_labels_come_with_examples_and_go(remembering, tmp_path):
     _, titles, folder, _ = remembering
-    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
-    labels.add([NewLabel("new", "nothing", [{"title": titles[0]}]), NewLabel("other", "nothing")])
-    snapshot = labels.refresh()
-    assert "new" in [label.uid for label in snapshot.predict([titles[0]], k=9)[0]]
-    for kind in snapshot.kinds:  # the segments rank as one model of all labels
-        one, many = (model.predict(titles[:20], k=7, kind=kind) for model in (snapshot.folded, snapshot))
-        np.testing.assert_array_equal(one.ids, many.ids)
-    before = snapshot.predict(titles[:20], k=7)
+    labels = with_new_labels(shutil.copytree(folder, tmp_path / "run"), titles)
+    before = labels.snapshot.predict(titles[:20], k=7)
     labels.compact()
     labels.close()
     np.testing.assert_array_equal(load(tmp_path / "run", device="cpu").predict(titles[:20], k=7).uids, before.uids)

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from families import A_DOCUMENT, families
+from families import A_DOCUMENT, ROUNDING, families, with_new_labels
 from stopping import stopped_in_the_middle
 
 from longtail import load, recipes
@@ -18,7 +18,6 @@ from longtail.serve.answers import Predict, answers
 from longtail.stages.make_ensemble import ensemble
 from longtail.train.progress import settings_of
 
-ROUNDING = 2e-5  # of scores: near cosines are told apart by a softmax at 0.07, and weighed
 SMALL = {"epochs": 2, "batch": 64, "width": 32, "validation": 0.15, "refit": False, "warmup": 10, "device": "cpu"}
 
 
@@ -120,14 +119,8 @@ def test_an_ensemble_has_one_memory_of_its_own(trained, tmp_path):
 def test_a_new_example_is_remembered_at_once(trained, tmp_path):
     """A label whose text says nothing is found by an example of it, and goes with the label."""
     _, titles, folder, _ = trained
-    labels = LabelSet(shutil.copytree(folder, tmp_path / "run"), device="cpu")
-    labels.add([NewLabel("new", "nothing", [{"title": titles[0]}]), NewLabel("other", "nothing")])
-    snapshot = labels.refresh()
-    assert "new" in [label.uid for label in snapshot.predict([titles[0]], k=9)[0]]
-    for kind in snapshot.kinds:  # the segments rank as one model of all labels
-        one, many = (model.predict(titles[:20], k=7, kind=kind) for model in (snapshot.folded, snapshot))
-        np.testing.assert_array_equal(one.ids, many.ids)
-        np.testing.assert_allclose(one.scores, many.scores, atol=ROUNDING)
+    labels = with_new_labels(shutil.copytree(folder, tmp_path / "run"), titles)
+    snapshot = labels.snapshot
     first = snapshot.predict(titles[:1], k=3)[0][0].uid
     labels.remove([first, "new"])
     shown = [label.uid for label in labels.refresh().predict(titles[:1], k=300)[0]]
