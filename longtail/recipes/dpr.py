@@ -29,10 +29,10 @@ class Options(EncoderOptions, FusionOptions):
 def dpr(run: Run, dataset: Dataset, o: Options) -> Bundle:
     """Train a dual encoder: documents and labels share one encoder, and a document's labels are the nearest ones.
 
-    Source: DPR (Karpukhin et al., 2020), section 3. It departs from the paper in three points, each measured in
-    docs/explanation/methods/dpr.md: every true pair of the pool counts as a positive (the paper has one), the loss is
-    NGAME's triplet unless another is asked for (the paper's softmax is ``info_nce``), and random labels take the place
-    of BM25 negatives.
+    Source: DPR (Karpukhin et al., 2020), section 3. It departs from the paper in four points
+    (docs/explanation/methods/dpr.md): every true pair of the pool counts as a positive (the paper has one), the loss is
+    NGAME's triplet unless another is asked for (the paper's softmax is ``info_nce``), random labels take the place of
+    BM25 negatives, and held-out documents say what cosines are worth by how frequent a label is.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text

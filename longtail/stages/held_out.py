@@ -187,7 +187,7 @@ def fuse(
 
     Args:
         run: of the recipe.
-        model: has at least two scorers.
+        model: has scorers to mix, or one whose scores are to be weighed by how frequent labels are.
         validation: documents that no stage was trained on; where there are none, the model stays as it is.
         train: the N documents that the stages were trained on, for the frequency of labels, and to remember.
         o: what the fusion is chosen by, and whether to ask for a memory; with fewer than 100 documents held out there
