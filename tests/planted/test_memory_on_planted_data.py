@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from families import A_DOCUMENT, ROUNDING, families, with_new_labels
+from in_families import A_DOCUMENT, ROUNDING, families, with_new_labels
 from stopping import stopped_in_the_middle
 
 from longtail import load, recipes

@@ -98,9 +98,15 @@ def test_what_cannot_rank_together_is_refused_before_it_is_trained(data, tmp_pat
 
 def test_what_learns_no_fusion_is_trained_once(data, tmp_path):
     run = Run(tmp_path / "run")
-    model = recipes.ngame(data, **SMALL, classifier_epochs=0, refit=True, out=run)
+    model = recipes.ngame(data, **SMALL | {"validation": 0.0}, classifier_epochs=0, refit=True, out=run)
     assert model.kinds == ("encoder",)
     assert not (tmp_path / "run" / "refit").exists()
+
+
+def test_an_encoder_alone_is_trained_again_too(data, tmp_path):
+    model = recipes.ngame(data, **SMALL, classifier_epochs=0, refit=True, out=tmp_path / "run")
+    assert model.kinds[:2] == ("encoder", "fused")
+    assert (tmp_path / "run" / "refit").exists()
 
 
 def test_an_ensemble_of_refits_learns_on_what_they_were_before(data, tmp_path):
