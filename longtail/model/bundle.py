@@ -65,8 +65,8 @@ class Bundle(Model):
         narrow: by which the kinds ``fused`` and ``memory`` look for labels, if there is one.
         scorers: plain, encoder, plain-classifier, classifier, combined, product, tree, fused, memory: those that there
             are.
-        mixed: the scorer of a document's own text, and those of the classifiers; without any, that of the enriched
-            document.
+        mixed: the scorer of a document's own text, and those of the classifiers; where there are none, that of the
+            enriched document.
     """
 
     recipe: str
@@ -104,10 +104,10 @@ class Bundle(Model):
             return inner_product(name, slice(start, start + vectors.shape[1]), lambda ids: vectors[ids], device)
 
         text = of("encoder" if self.linked is None else "plain", z, 0)
-        mixed, scorers = [text], [text]
+        scorers = [text]
         if self.linked is not None:
             scorers.append(replace(text, name="encoder", columns=slice(enriched, enriched + z.shape[1])))
-            mixed += scorers[1:] if w is None else []
+        mixed = [*scorers] if w is None else [text]
         if w is not None:
             classifier = of("classifier", w, enriched + seen)
             classifiers = [of(PLAIN, self.vectors[PLAIN], seen)] if PLAIN in self.vectors else []

@@ -15,11 +15,11 @@ from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import ANCE
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
-from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
@@ -50,7 +50,6 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
     mined = Mined(len(train), o.hard_negatives)
     pool = Pool(train.targets, positives=1, random=o.random_negatives, mined=mined)
     batches = text.batches(train, Shuffled(len(train), o.batch, seed=o.seed), pool)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
@@ -60,15 +59,12 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
     def renew(_: Moment) -> None:
         mined.renew(mine(run, train, text.embed(text.documents), text.embed(text.labels), o.mine_length))
 
-    run.train(
-        "encoder",
+    train_encoder(
+        task,
         objective,
         batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
+        o,
         renewal=Renewal(When(o.mine_from, o.mine_every, o.refresh_steps), renew),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

@@ -13,13 +13,13 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import DEPSL
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.picked import PickOptions, pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
 from longtail.stages.task import read
 from longtail.stages.teacher import taught
-from longtail.train.optimizer import adamw
 from longtail.train.renewal import Renewal
 from longtail.train.run import Run
 
@@ -41,7 +41,6 @@ def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
     train, text = task.train, task.text
     sampler, mined = Clustered(len(train), o.batch, seed=o.seed), Mined(len(train), o.hard_negatives)
     batches = text.batches(train, sampler, pool_of(train.targets, mined, o))
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     teacher_terms = taught(run, task, o)
     encoder_loss = loss_named(o.loss, temperature=o.temperature, symmetric=o.symmetric)
 
@@ -50,15 +49,12 @@ def depsl(run: Run, dataset: Dataset, o: Options) -> Bundle:
         scores = x @ z.T
         return {"encoder": encoder_loss(scores, b.targets, b.mask), **teacher_terms(b, encoder=scores)}
 
-    run.train(
-        "encoder",
+    train_encoder(
+        task,
         objective,
         batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
+        o,
         renewal=Renewal(o.renewed(), lambda at: renew(at, text, train, sampler, mined, o)),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler, "mined": mined},
     )
     return task.model({"encoder": text.embed(text.labels)})

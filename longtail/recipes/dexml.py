@@ -19,13 +19,13 @@ from longtail.losses.full.targets import SparseTargets
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, POSITIVE, option
 from longtail.recipes.all_labels_papers import DEXML
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RenewalOptions, mine
 from longtail.stages.task import EncoderOptions, read
 from longtail.text.tokens import Tokens
 from longtail.train.gradient_cache import encode_cached
-from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
@@ -71,7 +71,6 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
         batches = text.batches(train, sampler, Pool(train.targets, positives=0), encoded=False)
     else:
         batches = text.batches(train, sampler, Pool(train.targets, 1, o.random_negatives, mined))
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     over_all_labels = full_loss_named(o.loss, temperature=o.temperature)
     over_pool = loss_named(o.loss, temperature=o.temperature)
 
@@ -93,15 +92,12 @@ def dexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     when = When(o.refresh_from, o.refresh_every, o.refresh_steps)
 
-    run.train(
-        "encoder",
+    train_encoder(
+        task,
         objective,
         batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
+        o,
         renewal=Renewal(when, renew) if o.hard_negatives else None,
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"mined": mined},
         reckoning=run.reckoning(text.encoder, L, text.labels),
     )

@@ -13,10 +13,10 @@ from longtail.data.dataset import Dataset
 from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.recipes.papers import DPR
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.held_out import FusionOptions
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
-from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
@@ -38,20 +38,11 @@ def dpr(run: Run, dataset: Dataset, o: Options) -> Bundle:
     train, text = task.train, task.text
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, Shuffled(len(train), o.batch, seed=o.seed), pool)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {o.loss: encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train(
-        "encoder",
-        objective,
-        batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
-    )
+    train_encoder(task, objective, batches, o)
     return task.model({"encoder": text.embed(text.labels)})

@@ -14,11 +14,11 @@ from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import NGAME
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import ClusterOptions, regroup
 from longtail.stages.task import read
-from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal, When
 from longtail.train.run import Run
 
@@ -43,7 +43,6 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
     train, text = task.train, task.text
     sampler = Clustered(len(train), o.batch, seed=o.seed)
     batches = text.batches(train, sampler, Pool(train.targets, positives=1, random=o.random_negatives))
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss, label_loss = loss_named(o.loss), loss_named(o.classifier_loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
@@ -53,15 +52,12 @@ def ngame(run: Run, dataset: Dataset, o: Options) -> Bundle:
     def renew(at: Moment) -> None:
         regroup(run, sampler, text.embed(text.documents), o, at)
 
-    run.train(
-        "encoder",
+    train_encoder(
+        task,
         objective,
         batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
+        o,
         renewal=Renewal(When(o.cluster_from, o.cluster_every, o.refresh_steps), renew),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": sampler},
     )
 

@@ -15,12 +15,12 @@ from longtail.losses import loss_named
 from longtail.model import Bundle
 from longtail.options import COUNT, NATURAL, option
 from longtail.recipes.papers import RAMEN
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.frozen_encoder import ClassifierOptions, train_classifiers
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import RefreshOptions, mine, regroup
 from longtail.stages.task import read
-from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal
 from longtail.train.run import Run
 
@@ -60,7 +60,6 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
     mined = Mined(len(train), 0 if clustering else o.hard_negatives)
     pool = Pool(train.targets, positives=1, random=o.random_negatives, mined=mined)
     batches = text.batches(train, sampler, pool, graphs=graphs.pools)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss, label_loss = loss_named(o.loss), loss_named(o.classifier_loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
@@ -75,16 +74,13 @@ def ramen(run: Run, dataset: Dataset, o: Options) -> Bundle:
         else:
             mined.renew(mine(run, train, x, text.embed(text.labels), o.mine_length))
 
-    run.train(
-        "encoder",
+    train_encoder(
+        task,
         objective,
         batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
+        o,
         before_epoch=graphs.before_epoch,
         renewal=Renewal(o.renewed(), renew),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
         others={"sampler": clustered, "mined": mined, "graphs": graphs},
     )
 

@@ -14,10 +14,10 @@ from longtail.losses import LOSSES, loss_named
 from longtail.model import Bundle
 from longtail.options import POSITIVE, option
 from longtail.recipes.papers import SIAMESEXML
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import ShortlistOptions, clusters_of, shortlists, train_on_shortlists
 from longtail.stages.task import read
-from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 
@@ -41,22 +41,13 @@ def siamesexml(run: Run, dataset: Dataset, o: Options) -> Bundle:
     train, text = task.train, task.text
     pool = Pool(train.targets, positives=1, random=o.random_negatives)
     batches = text.batches(train, ByLabel(train.targets, o.batch, seed=o.seed), pool)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
 
     def objective(b: Batch) -> dict[str, Tensor]:
         x, z = text.encode(b)  # (B, D), (P, D)
         return {"encoder": encoder_loss(x @ z.T, b.targets, b.mask)}
 
-    run.train(
-        "encoder",
-        objective,
-        batches,
-        optimizer,
-        {"encoder": text.encoder},
-        pace=o.pace(o.epochs),
-        score=task.score(lambda: {"encoder": text.embed(text.labels)}),
-    )
+    train_encoder(task, objective, batches, o)
 
     x, z = text.embed(text.documents), text.embed(text.labels)  # (N, D), (L, D)
     near = shortlists(run, train, x, z, clusters_of(run, z, o.cluster_size), o.beam)

@@ -20,9 +20,9 @@ from longtail.modules.encoders.base import encode_together
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.options import BELOW_ONE, NATURAL, option
 from longtail.recipes.papers import SIMCSE
+from longtail.stages.dual_encoder import train_encoder
 from longtail.stages.recipe import recipe
 from longtail.stages.task import EncoderOptions, read
-from longtail.train.optimizer import adamw
 from longtail.train.run import Run
 
 _LEFT_OUT = 0.5  # of the features or words of a text, by an encoder that drops nothing itself
@@ -58,7 +58,6 @@ def simcse(run: Run, dataset: Dataset, o: Options) -> Bundle:
     pool = Pool(itself.targets, positives=1, random=o.random_negatives)
     sampler = Shuffled(len(itself), o.batch, seed=o.seed)
     batches = text.batches(itself, sampler, pool, labels=text.documents)
-    optimizer = adamw((text.encoder, text.rate(o.learning_rate)))
     encoder_loss = loss_named(o.loss)
     share, core = o.left_out, text.encoder.core
     if share is None:
@@ -72,5 +71,5 @@ def simcse(run: Run, dataset: Dataset, o: Options) -> Bundle:
         x, u = encode_together(text.encoder, b.documents.without(share), b.labels.without(share))  # (B, D), (P, D)
         return {"views": encoder_loss(x @ u.T, b.targets, b.mask)}
 
-    run.train("encoder", objective, batches, optimizer, {"encoder": text.encoder}, pace=o.pace(o.epochs))
+    train_encoder(task, objective, batches, o)
     return task.model({"encoder": text.embed(text.labels)})

@@ -88,7 +88,7 @@ def settings(source: str, **values: Any) -> Settings:
     return {name: Setting(value, source) for name, value in values.items()}
 
 
-ALL_TRAIN = settings("nothing is learned of documents that are held out, so that all of them train", validation=0.0)
+ALL_TRAIN = settings("all documents train: nothing is learned of some that are held out", validation=0.0)
 _CONTENT = ("title", "content")
 TEXTS: Mapping[str, Settings] = {
     name: settings(

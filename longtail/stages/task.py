@@ -265,7 +265,7 @@ def read(run: Run, dataset: Dataset, o: TextOptions) -> Task:
     Args:
         run: of the recipe.
         dataset: its training documents and labels.
-        o: what is read, and how; and what is held out, and why.
+        o: what is read, and how, and the share that is held out.
     """
 
     def make() -> Task:

@@ -26,7 +26,8 @@ from longtail.train.log import Log
 
 SCHEMA = 4  # of run.json; the first has no number
 _LEFT_OUT = {"windows": 1, "window_pooling": "mean"}  # in the first and the second: arguments that were not given
-_ALONE, _MAY_BE = ("dpr", "ance", "depsl", "dexml"), ("ngame", "dexa", "ramen")  # train an encoder alone, always or not
+_ENCODERS = ("dpr", "ance", "depsl", "dexml")  # recipes of an encoder alone
+_WITH_CLASSIFIERS = ("ngame", "dexa", "ramen")  # recipes of one without epochs of classifiers
 _RENAMED = {"fuse": "ensemble"}  # what earlier versions called a recipe
 DATA = "data"  # the data set of a run that was made of a table
 _UNCLAIMED = (DATA, "tokens", "cost.json", LOCK)  # may lie in a folder before it is a run's: by content, and time spent
@@ -65,8 +66,8 @@ def settings_of(run: Path) -> dict[str, Any]:
         settings["arguments"] = of | {name: None for name, value in _LEFT_OUT.items() if of.get(name) == value}
     if settings["schema"] < 4:
         recipe, of = settings["recipe"], settings["arguments"]
-        without = recipe in _MAY_BE and of.get("classifier_epochs") == 0
-        if recipe in _ALONE or without or of.get("base") in ("ance", "dpr"):  # held nothing out then
+        without = recipe in _WITH_CLASSIFIERS and of.get("classifier_epochs") == 0
+        if recipe in _ENCODERS or without or of.get("base") in ("ance", "dpr"):  # held nothing out up to the third
             settings["arguments"] = of | {"validation": 0.0}
     return settings | {"recipe": _RENAMED.get(settings["recipe"], settings["recipe"])}
 

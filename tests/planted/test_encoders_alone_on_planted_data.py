@@ -66,7 +66,7 @@ def test_what_no_text_says_is_learned_of_held_out_documents(data, recipe, tmp_pa
 
 
 @pytest.mark.parametrize("recipe", ["dpr", "ance", "depsl", "dexml", "ramen"])
-def test_nothing_is_held_out_where_it_is_not_asked_for(data, recipe):
+def test_nothing_is_learned_where_nothing_is_held_out(data, recipe):
     model = recipes.RECIPES[recipe](data, **SMALL | {"validation": 0.0}, **ALONE[recipe])
     assert model.kinds == ("encoder",)
     assert not model.calibrations

@@ -27,6 +27,8 @@ def precision(bundle, data, kind):
 
 def test_ance_finds_labels_by_their_text_and_only_those(data):
     bundle = recipes.ance(data.dataset, **SMALL)
+    assert bundle.vectors.keys() == {"encoder"}
+    assert bundle.kinds[:2] == ("encoder", "fused")
     found = precision(bundle, data, "encoder")
     assert found["A"] > 95
     assert found["B"] < 100 / GROUP + 10

@@ -36,6 +36,8 @@ def ngame(data):
 
 def test_dpr_finds_labels_by_their_text_and_only_those(data):
     bundle = recipes.dpr(data.dataset, **SMALL)
+    assert bundle.vectors.keys() == {"encoder"}
+    assert bundle.kinds[:2] == ("encoder", "fused")
     found = precision(bundle, data, "encoder")
     assert found["A"] > 95
     assert found["B"] < 100 / GROUP + 10  # four labels share one text
@@ -66,6 +68,7 @@ def test_dexa_finds_what_label_texts_do_not_say_where_vectors_are_not_shared(dat
 def test_ngame_without_classifiers_is_a_dual_encoder(data):
     bundle = recipes.ngame(data.dataset, **SMALL, classifier_epochs=0)
     assert bundle.vectors.keys() == {"encoder"}
+    assert bundle.kinds[:2] == ("encoder", "fused")
     assert precision(bundle, data, "encoder")["A"] > 95
 
 
@@ -134,6 +137,8 @@ def test_variants_of_unidec_find_the_labels_too(data, options):
 @pytest.mark.parametrize("options", [{}, {"hard_negatives": 0, "positives": 1, "symmetric": True}], ids=str)
 def test_depsl_finds_labels_by_their_text_and_only_those(data, options):
     bundle = recipes.depsl(data.dataset, **SMALL, **options)
+    assert bundle.vectors.keys() == {"encoder"}
+    assert bundle.kinds[:2] == ("encoder", "fused")
     found = precision(bundle, data, "encoder")
     assert found["A"] > 95
     assert found["B"] < 100 / GROUP + 10
@@ -181,6 +186,8 @@ def test_renee_without_a_step_of_the_classifiers_ranks_by_text(data):
 @pytest.mark.parametrize("options", [{"random_negatives": None}, {"hard_negatives": 4}], ids=str)
 def test_dexml_finds_labels_by_their_text_and_only_those(data, options):
     bundle = recipes.dexml(data.dataset, **{**SMALL, **options})
+    assert bundle.vectors.keys() == {"encoder"}
+    assert bundle.kinds[:2] == ("encoder", "fused")
     found = precision(bundle, data, "encoder")
     assert found["A"] > 95
     assert found["B"] < 100 / GROUP + 10

@@ -195,8 +195,8 @@ def test_a_run_on_short_contents_reads_them_and_says_so(tmp_path):
         run = Run(tmp_path / name, Log(tmp_path / name / LOG, console))
         model = recipes.dpr(rows, out=run, batch=4, epochs=1, width=4, device="cpu", **given)
         assert model.fields == given.get("fields", BOTH)
-        said = "fields=title,content" in console.file.getvalue().splitlines()[0]
-        assert said == (not given)
+        chosen = "validation=0.0" + ("" if given else ", fields=title,content")
+        assert f"4 training documents: {chosen} (docs/guides/choosing.md)" in console.file.getvalue()
 
 
 def test_a_run_names_the_defaults_of_few_documents_and_a_preset_has_none(tmp_path):
