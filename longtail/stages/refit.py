@@ -92,9 +92,11 @@ def with_refits(
     if len(settings) > 1 and not is_bag(model):
         problem = "only models whose one encoder is a bag of words rank together"
         raise NotTogether("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
-    if run.plan is None:
-        keep_before_refit(run, model)
-        run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")
+    if run.plan is not None:
+        with run.plan.repeated(len(settings)):  # they differ in what they draw by lot alone
+            return again(run.within(_AGAIN), settings[0])
+    keep_before_refit(run, model)
+    run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")
     models = [model]
     for i, different in enumerate(settings, start=1):
         models.append(again(run.within(f"{_AGAIN}-{i}" if i > 1 else _AGAIN), different))

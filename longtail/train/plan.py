@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,6 +54,7 @@ class StagePlan:
         parameters: trained numbers.
         memory: estimated peak bytes of one process, on the device that trains.
         seconds: estimated time of an epoch.
+        times: how many stages of this kind there are, one after the other.
     """
 
     stage: str
@@ -67,6 +69,7 @@ class StagePlan:
     parameters: int
     memory: int
     seconds: float
+    times: int = 1
 
 
 @dataclass(slots=True)
@@ -120,7 +123,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """The estimated time of everything."""
-        trained = sum(stage.epochs * stage.seconds for stage in self.stages)
+        trained = sum(stage.times * stage.epochs * stage.seconds for stage in self.stages)
         return trained + sum(work.seconds for work in self.work.values())
 
     @property
@@ -131,8 +134,8 @@ class Plan:
     @property
     def disk(self) -> int:
         """The estimated bytes of the run folder: finished stages, and a checkpoint with moments."""
-        sizes = [4 * stage.parameters for stage in self.stages]
-        return sum(sizes) + 3 * max(sizes, default=0) + self.kept
+        largest = max((stage.parameters for stage in self.stages), default=0)
+        return sum(4 * stage.times * stage.parameters for stage in self.stages) + 3 * 4 * largest + self.kept
 
     def add(self, what: str, seconds: float, *, held: int = 0) -> None:
         """Count some work.
@@ -152,6 +155,19 @@ class Plan:
         """What is measured or counted once for all plans of a run, as the seconds of a unit of something."""
         found: Result = self._measured[of] if of in self._measured else self._measured.setdefault(of, measure())
         return found
+
+    @contextmanager
+    def repeated(self, times: int) -> Iterator[None]:
+        """What is planned inside this context is done so many times, and each time leaves its parameters in memory."""
+        stages, work = len(self.stages), {name: replace(one) for name, one in self.work.items()}
+        yield
+        for i, stage in enumerate(self.stages[stages:], start=stages):
+            memory = stage.memory + 4 * (times - 1) * stage.parameters
+            self.stages[i] = replace(stage, times=times * stage.times, memory=memory)
+        for name, one in self.work.items():
+            before = work.get(name, Work())
+            one.times += (times - 1) * (one.times - before.times)
+            one.seconds += (times - 1) * (one.seconds - before.seconds)
 
     def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
         """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
@@ -257,7 +273,8 @@ class Plan:
             lines.append(("labels", f"{last.labels:,}"))
         for stage in self.stages:
             shape = f"{stage.steps:,} steps of {stage.batch:,} documents x {stage.pool:,} labels"
-            taken = f"{stage.epochs} epochs of {duration(stage.seconds)}, about {_size(stage.memory)}"
+            times = "" if stage.times == 1 else f"{stage.times} times, "
+            taken = f"{times}{stage.epochs} epochs of {duration(stage.seconds)}, about {_size(stage.memory)}"
             negatives = f"{stage.negatives:,.0f} effective negatives a document"
             lines.append((f"stage {stage.stage}", f"{taken}; an epoch: {shape}, {negatives}"))
         for name, work in self.work.items():

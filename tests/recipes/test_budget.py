@@ -46,14 +46,19 @@ def measured(monkeypatch):
     return counted
 
 
-def epochs_of(data, recipe="dpr", run=None, **options):
-    """The epochs that the plan of a dry run has, by stage."""
+def stages_of(data, recipe="dpr", run=None, **options):
+    """The stages that the plan of a dry run has."""
     plans = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Plan, "table", lambda plan: plans.append(plan) or "")
         with pytest.raises(Planned):
             recipes.RECIPES[recipe](data, out=run or Run(None, dry=True), **{**SMALL, **options})
-    return {stage.stage: stage.epochs for stage in plans[-1].stages}
+    return plans[-1].stages
+
+
+def epochs_of(data, recipe="dpr", run=None, **options):
+    """The epochs of these stages."""
+    return {stage.stage: stage.epochs for stage in stages_of(data, recipe, run, **options)}
 
 
 @pytest.mark.parametrize(
@@ -78,10 +83,11 @@ def test_a_budget_is_for_all_stages(data, measured):
     assert epochs_of(data, "ngame", budget=26 * SLACK * STEP, **held_out) == {"encoder": 3, "classifiers": 2}
 
 
-def runs_of(*epochs):
-    """Epochs of a run and of those on all documents, as a plan has them."""
-    names = ["joint", "refit joint", *(f"refit-{i} joint" for i in range(2, len(epochs)))]
-    return dict(zip(names[: len(epochs)], epochs, strict=True))
+def runs_of(data, **options):
+    """The epochs of a run and of those on all documents, as a plan has them."""
+    stages = stages_of(data, "unidec", **options)
+    assert [stage.stage for stage in stages] == ["joint", "refit joint"][: len(stages)]
+    return [stage.epochs for stage in stages for _ in range(stage.times)]
 
 
 @pytest.mark.parametrize(
@@ -104,12 +110,12 @@ def runs_of(*epochs):
 )
 def test_a_budget_is_for_further_runs_once_one_has_its_epochs(data, measured, options, budget, chosen):
     options = {"refit": True, "validation": 0.05, "epochs": 6} | options
-    assert epochs_of(data, "unidec", budget=budget * SLACK * STEP, **options) == runs_of(*chosen)
+    assert runs_of(data, budget=budget * SLACK * STEP, **options) == chosen
 
 
 def test_of_a_transformer_a_budget_takes_one_run_on_all_documents(data, measured, tiny_bert):
     options = {"refit": True, "validation": 0.05, "encoder": str(tiny_bert), "width": 32, "max_length": 16, "epochs": 6}
-    assert epochs_of(data, "unidec", budget=1e6 * STEP, **options) == runs_of(6, 6)
+    assert runs_of(data, budget=1e6 * STEP, **options) == [6, 6]
 
 
 def test_time_that_has_passed_is_a_part_of_the_budget(data, measured):

@@ -205,6 +205,25 @@ def test_the_table_has_time_and_memory_of_each_stage_and_what_work_between_epoch
     assert plan.as_json()["work"]["hard negatives"]["held"] == plan.held == 3 * 2**20
 
 
+def test_several_runs_on_all_documents_are_planned_as_so_many_of_one(plans):
+    dry("unidec", epochs=6, refit=True)
+    dry("unidec", epochs=6, refit=True, refits=3)
+    one, three = plans
+    assert [(stage.stage, stage.times) for stage in one.stages] == [("joint", 1), ("refit joint", 1)]
+    assert [(stage.stage, stage.times) for stage in three.stages] == [("joint", 1), ("refit joint", 3)]
+    assert dict(three._lines())["stage refit joint"].startswith("3 times, 6 epochs of ")
+    assert three.disk - one.disk == 2 * 4 * three.stages[1].parameters
+    assert three.seconds > 2 * 6 * three.stages[1].seconds + 6 * three.stages[0].seconds
+    times = {name: (work.times, three.work[name].times) for name, work in one.work.items()}
+    assert times == {
+        "encoding texts": (11, 21),  # once more by the first, for the memory that it tries
+        "clusters of documents": (4, 8),
+        "hard negatives": (4, 8),
+        "fusion": (1, 1),
+        "asking documents": (1, 1),
+    }
+
+
 def test_a_dry_run_counts_renewals_within_an_epoch(plans):
     dry("unidec", epochs=6, refit=False, refresh_steps=3)
     dry("ance", epochs=4, refresh_steps=2, mine_from=1)
