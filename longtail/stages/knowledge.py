@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from longtail.modules.encoders.base import Encoder
 from longtail.modules.encoders.knowledge import add_to, projected
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.transformer import TransformerEncoder
+from longtail.text.bag import BagTokenizer
 from longtail.text.huggingface import TransformerTokenizer, model_digest, model_folder
 from longtail.topk import FloatArray
 from longtail.train.run import Run
@@ -47,7 +49,7 @@ def must_take_knowledge(name: str, encoder: str, start: str | None) -> None:
         raise BadInput("knowledge", problem, remedy="give minilm, or a transformer by its name or folder")
 
 
-def know(run: Run, encoder: Encoder, name: str, weight: float) -> None:
+def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[str] = ()) -> None:
     """Add what a language model knows of words to the start of a bag encoder's table.
 
     E[f] = r[f] + weight * p[f] for a word f, with r the random row that it started as and p its vector under the model,
@@ -62,6 +64,8 @@ def know(run: Run, encoder: Encoder, name: str, weight: float) -> None:
         encoder: a bag encoder, where there is a model.
         name: of the model, or none; see `must_take_knowledge`.
         weight: of its vectors.
+        later: texts that a run within this one will read, on documents that are held out here: the language model is
+            asked about their words, too, so that it is asked once.
 
     Raises:
         LongtailError: there is no such model.
@@ -73,14 +77,18 @@ def know(run: Run, encoder: Encoder, name: str, weight: float) -> None:
     assert isinstance(encoder, BagEncoder)
     features = encoder.tokenizer.features
     ids = np.asarray([i for i, feature in enumerate(features) if is_known(feature)], np.int64)
-    texts = [features[i] for i in ids.tolist()]
-    folder = None if run.cache is None else run.cache / f"knowledge-{_key(name, texts)}"
+    words = [features[i] for i in ids.tolist()]
+    asked = sorted({*words, *filter(is_known, BagTokenizer.fit(later, ngram=0).features)})
+    key = _key(name, asked)
+    folder = None if run.cache is None else run.cache / f"knowledge-{key}"
     if run.plan is not None:
-        if folder is None or not folder.is_dir():
-            _encoded(run, name, texts)
+        if folder is None or (not folder.is_dir() and run.plan.first(key)):
+            _encoded(run, name, asked)
         return
-    vectors = _encoded(run, name, texts) if folder is None else _kept(run, folder, name, texts)
-    add_to(encoder.table, ids, np.float32(weight) * projected(vectors, encoder.width))
+    vectors = _encoded(run, name, asked) if folder is None else _kept(run, folder, name, asked)
+    place = {word: i for i, word in enumerate(asked)}
+    own = vectors[[place[word] for word in words]]
+    add_to(encoder.table, ids, np.float32(weight) * projected(own, encoder.width))
     run.log.say(f"{len(ids):,} of {len(features):,} features start from what {name} knows")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -275,7 +275,9 @@ def read(run: Run, dataset: Dataset, o: TextOptions) -> Task:
         return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), fusion)
 
     task = run.once("task", make)
-    know(run, task.text.encoder, o.knowledge, o.knowledge_weight)
+    given_back = task.fusion.refit and len(task.held_out) > 0
+    later = _corpus(run, dataset, o.fields) if given_back else ()
+    know(run, task.text.encoder, o.knowledge, o.knowledge_weight, later)
     return task
 
 
@@ -288,9 +290,8 @@ def text_of(run: Run, name: str, dataset: Dataset, o: TextOptions) -> Text:
 
 def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
     """Make an encoder by name, or take that of another run, and tokenise documents and labels for it."""
-    both = (dataset.train.documents, dataset.labels)
     if o.start is None:
-        corpus = chain.from_iterable(_read_of(run, texts).joined(o.fields) for texts in both)
+        corpus = _corpus(run, dataset, o.fields)
         generator = torch.Generator().manual_seed(o.seed)
         sizes = {"width": o.width, "max_length": o.max_length}
         model = make_encoder(o.encoder, corpus, **sizes, ends=o.ends, generator=generator, **reading(o))
@@ -301,8 +302,15 @@ def read_text(run: Run, dataset: Dataset, o: TextOptions) -> Text:
         found, features = model.start_from(Path(o.static_vectors))
         run.log.say(f"{found:,} of {features:,} features start from {o.static_vectors}")
     model = apart(model, o)
+    both = (dataset.train.documents, dataset.labels)
     documents, labels = map(partial(_table, run, o.fields), both, (model.tokenizer, model.label_tokenizer))
     return Text(run, model.to(run.device), documents, labels)
+
+
+def _corpus(run: Run, dataset: Dataset, fields: Sequence[str]) -> Iterator[str]:
+    """The texts of documents and labels."""
+    both = (dataset.train.documents, dataset.labels)
+    return chain.from_iterable(_read_of(run, texts).joined(fields) for texts in both)
 
 
 def _read_of(run: Run, texts: Texts) -> Texts:

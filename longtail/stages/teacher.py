@@ -145,9 +145,7 @@ def _asked(run: Run, model: Path, task: Task, temperature: float) -> Asked:
         seconds = run.plan.once(("teacher", model), lambda: timed(encode, run.device) / max(1, len(some)))
         texts, numbers = N + relates * L, sum(part.width for part in transformers)
         if transformers:  # which are asked about every text first, once for both teachers of a run
-            counted: set[str] = run.plan.once("texts that a teacher was asked about", set)
-            texts = 0 if every.digest() in counted else len(every)
-            counted.add(every.digest())
+            texts = len(every) if run.plan.first(("teacher", every.digest())) else 0
         run.plan.add("asking the teacher", texts * seconds, held=4 * ((N + L) * width + len(every) * numbers))
         queries, table = (np.broadcast_to(np.float32(0), (rows, width)) for rows in (N, L))
         return Asked(queries, table, nothing)

@@ -118,6 +118,7 @@ class Plan:
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
         self.held = self.kept = 0
+        self._counted: set[object] = set()
         self._measured = {} if measured is None else measured
 
     @property
@@ -150,6 +151,12 @@ class Plan:
         work.seconds += seconds
         work.held = max(work.held, held)
         self.held = max(self.held, held)
+
+    def first(self, of: object) -> bool:
+        """Whether this plan is told of something that is done once, whoever needs it, for the first time."""
+        new = of not in self._counted
+        self._counted.add(of)
+        return new
 
     def once(self, of: object, measure: Callable[[], Result]) -> Result:
         """What is measured or counted once for all plans of a run, as the seconds of a unit of something."""

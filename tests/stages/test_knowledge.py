@@ -16,6 +16,7 @@ from longtail.data.graph import Graph
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput, LongtailError
+from longtail.model import open_model
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.knowledge import projected
@@ -180,6 +181,23 @@ def test_the_plan_counts_the_vocabulary(tiny_bert, tmp_path, monkeypatch):
     assert plans[1].work["encoding the vocabulary"].times == 1
     assert plans[1].work["encoding the vocabulary"].seconds > 0
     assert plans[1].work["encoding texts"].times == plans[0].work["encoding texts"].times
+
+
+def test_a_run_on_all_documents_asks_nothing_anew(tiny_bert, tmp_path, encoded, monkeypatch):
+    """Words of held-out documents are asked about with the others, and do not change how the first table starts."""
+    documents = [f"{text} only{chr(97 + i)}" for i, text in enumerate(DOCUMENTS)]
+    data = Dataset.from_texts(documents, [[0], [1], [0], [1], [1], [0]] * 2, ["fish", "birds"])
+    options = {**SMALL, "knowledge": str(tiny_bert), "validation": 0.5}
+    alone = recipes.unidec(data, **options)
+    del encoded[:]
+    plans = []
+    monkeypatch.setattr(Plan, "table", lambda plan: plans.append(plan) or "")
+    both = recipes.unidec(data, **options, refit=True, refits=2, out=tmp_path / "run")
+    assert plans[0].work["encoding the vocabulary"].times == 1
+    assert len(encoded) == 2  # for the plan, and once for three tables
+    before = open_model(tmp_path / "run" / "held_out", device=torch.device("cpu"))
+    assert len(before.encoder.tokenizer.features) < len(both.encoder.tokenizer.features)
+    np.testing.assert_allclose(rows(before)[1], rows(alone)[1], atol=1e-5)
 
 
 def test_the_log_says_how_many_features_are_known(tiny_bert):
