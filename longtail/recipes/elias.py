@@ -25,7 +25,8 @@ from longtail.recipes.tree_papers import ELIAS
 from longtail.search.tree import Tree
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import members_of
-from longtail.stages.task import Text, read
+from longtail.stages.task import read
+from longtail.stages.text import Text
 from longtail.stages.trees import (
     Nodes,
     TreeOptions,

@@ -10,7 +10,8 @@ from longtail.recipes.papers import INCEPTIONXML
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids
-from longtail.stages.task import read, read_text
+from longtail.stages.task import read
+from longtail.stages.text import read_text
 from longtail.train.run import Run
 
 

@@ -11,7 +11,8 @@ from longtail.recipes.papers import INCEPTIONXML_LF
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
 from longtail.stages.recipe import recipe
 from longtail.stages.shortlists import clusters_of, label_centroids, unit_rows, with_neighbours
-from longtail.stages.task import read, read_text
+from longtail.stages.task import read
+from longtail.stages.text import read_text
 from longtail.train.run import Run
 from longtail.transforms.label_walk import label_walk
 

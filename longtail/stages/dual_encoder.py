@@ -8,7 +8,7 @@ from longtail.batches.loader import Loader
 from longtail.stages.task import EncoderOptions, Task
 from longtail.train.checkpoint import Stateful
 from longtail.train.optimizer import adamw
-from longtail.train.plan import Reckoning
+from longtail.train.plan_parts import Reckoning
 from longtail.train.renewal import Renewal
 from longtail.train.together import Objective
 

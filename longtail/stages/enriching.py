@@ -22,7 +22,8 @@ from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.held_out import hold_out
 from longtail.stages.linking import Linking, LinkOptions, links_of
 from longtail.stages.recipe import MADE
-from longtail.stages.task import Task, Text, read, text_of
+from longtail.stages.task import Task, read
+from longtail.stages.text import Text, text_of
 from longtail.text.ragged import Ragged
 from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray

@@ -24,7 +24,8 @@ from longtail.losses.weights import Bandits, accuracy
 from longtail.options import COUNT, NATURAL, Range, option
 from longtail.shards.shard import of_all
 from longtail.stages.recipe import RunOptions
-from longtail.stages.task import Task, Text
+from longtail.stages.task import Task
+from longtail.stages.text import Text
 from longtail.text.ragged import Ragged
 from longtail.topk import IntArray
 from longtail.train.renewal import When

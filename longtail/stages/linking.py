@@ -26,7 +26,7 @@ from longtail.stages.graph_that_enriches import graph_that_enriches
 from longtail.stages.held_out import FusionOptions, fuse, rows_held_out
 from longtail.stages.language_model import given
 from longtail.stages.recipe import Recipe
-from longtail.stages.task import Text
+from longtail.stages.text import Text
 from longtail.text.tokens import token_table
 from longtail.topk import IntArray, TopK
 from longtail.train.run import Run

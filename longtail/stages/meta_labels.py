@@ -25,7 +25,7 @@ from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.stages.refresh import RenewalOptions
 from longtail.stages.shortlists import PoolOptions, with_one, wrong_labels_near
 from longtail.stages.surrogate import surrogate_labels
-from longtail.stages.task import Text
+from longtail.stages.text import Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw
 from longtail.train.renewal import Moment, Renewal, When

@@ -12,7 +12,7 @@ from longtail.batches.samplers import Clustered
 from longtail.data.split import Split
 from longtail.options import COUNT, NATURAL, option
 from longtail.stages.recipe import RunOptions
-from longtail.stages.task import Text
+from longtail.stages.text import Text
 from longtail.topk import FloatArray, IntArray
 from longtail.train.renewal import Moment, When
 from longtail.train.run import Run

@@ -22,7 +22,7 @@ from longtail.modules.classifiers import FreeVectors
 from longtail.modules.encoders.base import encode_together
 from longtail.options import COUNT, POSITIVE, option
 from longtail.stages.shortlists import ShortlistOptions, with_one
-from longtail.stages.task import Text
+from longtail.stages.text import Text
 from longtail.topk import IntArray
 from longtail.train.optimizer import adamw
 

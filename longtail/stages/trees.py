@@ -29,7 +29,8 @@ from longtail.search.attention import Attention
 from longtail.search.tree import Level, Tree
 from longtail.stages.shortlists import clusters_of, label_centroids, members_of, with_one
 from longtail.stages.surrogate import surrogate_labels
-from longtail.stages.task import EncoderOptions, Task, Text, read_text
+from longtail.stages.task import EncoderOptions, Task
+from longtail.stages.text import Text, read_text
 from longtail.text.tokens import Tokens
 from longtail.topk import FloatArray, IntArray
 from longtail.train.optimizer import adamw

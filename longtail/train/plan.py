@@ -10,9 +10,9 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -28,75 +28,13 @@ from longtail.search.exact import Exact
 from longtail.text.tokens import FieldTokens, PaddedTokens
 from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
+from longtail.train.plan_parts import Reckoning, StagePlan, Work
 from longtail.train.together import Objective
 from longtail.units import duration
 
 SAMPLE = 512  # texts, queries and vectors that a plan measures with
 Result = TypeVar("Result")
 LARGE = 2**28  # pairs of a batch and all labels; from here on a step is reckoned and not tried
-
-
-@dataclass(frozen=True, slots=True)
-class StagePlan:
-    """The size and time of a training stage.
-
-    Attributes:
-        stage: its name.
-        rows: training documents.
-        unlabelled: how many of them have no label, or only filtered ones: losses that are defined by positives leave
-            them out.
-        labels: L, of the stage.
-        steps: steps an epoch.
-        epochs: of the stage.
-        batch: documents of a batch, B.
-        pool: labels of its pool, P, in a typical batch.
-        negatives: labels of the pool that are a document's effective negatives, on average.
-        parameters: trained numbers.
-        memory: estimated peak bytes of one process, on the device that trains.
-        seconds: estimated time of an epoch.
-        times: how many stages of this kind there are, one after the other.
-    """
-
-    stage: str
-    rows: int
-    unlabelled: int
-    labels: int
-    steps: int
-    epochs: int
-    batch: int
-    pool: int
-    negatives: float
-    parameters: int
-    memory: int
-    seconds: float
-    times: int = 1
-
-
-@dataclass(slots=True)
-class Work:
-    """What a run does besides taking steps.
-
-    Attributes:
-        times: how often.
-        seconds: estimated, of all times together.
-        held: bytes that it holds, at most.
-    """
-
-    times: int = 0
-    seconds: float = 0.0
-    held: int = 0
-
-
-class Reckoning(NamedTuple):
-    """What a step against all labels costs at least, where it is too large to be tried.
-
-    Attributes:
-        seconds: of a step of B documents.
-        memory: bytes that a step holds besides parameters and their moments.
-    """
-
-    seconds: Callable[[int], float]
-    memory: int
 
 
 class Plan:

@@ -29,7 +29,8 @@ from longtail.train.course import Pace, Score, course_of
 from longtail.train.finite import must_be_finite
 from longtail.train.fit import fit
 from longtail.train.log import LOG, Log
-from longtail.train.plan import Plan, Reckoning
+from longtail.train.plan import Plan
+from longtail.train.plan_parts import Reckoning
 from longtail.train.progress import INPUTS, Progress, versions
 from longtail.train.rates import seconds_a_text, seconds_of_clusters
 from longtail.train.renewal import Renewal

@@ -16,7 +16,7 @@ from longtail.data.graph import Graph
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.stages.linking import LINKERS, Linking
 from longtail.stages.recipe import MADE, options_class
-from longtail.stages.task import TextOptions
+from longtail.stages.text import TextOptions
 from longtail.testing.planted import planted_links
 from longtail.train import fit as fit_module
 from longtail.train.log import read_log

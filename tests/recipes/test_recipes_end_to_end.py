@@ -12,7 +12,7 @@ from longtail.data.graph import Graph
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings
 from longtail.stages.recipe import options_class
-from longtail.stages.task import TextOptions
+from longtail.stages.text import TextOptions
 from longtail.train.plan import Planned
 from longtail.train.run import Run
 

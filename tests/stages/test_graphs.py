@@ -23,7 +23,8 @@ from longtail.losses.triplet import triplet
 from longtail.modules.encoders.base import encode_together
 from longtail.options import parsed
 from longtail.stages.graphs import GraphOptions, GraphTerms, graph_terms
-from longtail.stages.task import Text, TextOptions, read
+from longtail.stages.task import read
+from longtail.stages.text import Text, TextOptions
 from longtail.testing.planted import planted
 from longtail.train import fit as module
 from longtail.train.log import Log

@@ -16,7 +16,7 @@ from longtail.losses.softmax import decoupled_softmax
 from longtail.metrics.propensity import log_odds
 from longtail.stages import meta_labels
 from longtail.stages.meta_labels import MetaLabelOptions, train_with_meta_labels
-from longtail.stages.task import read_text
+from longtail.stages.text import read_text
 from longtail.testing.planted import planted
 from longtail.train import fit as module
 from longtail.train.run import Run
