@@ -1,4 +1,4 @@
-"""What defaults go by: how many documents a data set has, and which fields of its texts are read."""
+"""What defaults go by: how many documents a data set has, which fields of its texts are read, and its graphs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ class Shape(NamedTuple):
     Attributes:
         documents: N, of training.
         fields: those that are read where no others are asked for (`fields_read`).
+        graphs: whether there are some.
     """
 
     documents: int
     fields: tuple[str, ...] = (_TITLE,)
+    graphs: bool = False
 
     @classmethod
     def of(cls, dataset: Dataset) -> Shape:
         """Of a data set as it was read."""
-        return cls(len(dataset.train), fields_read(dataset))
+        return cls(len(dataset.train), fields_read(dataset), bool(dataset.graphs))
 
 
 def fields_read(dataset: Dataset) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from longtail.data.shape import Shape
 from longtail.options import AtMost
 from longtail.stages.held_out import FEWEST, FusionOptions
 from longtail.stages.task import EncoderOptions
+from longtail.text.huggingface import is_installed
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
 _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the usual encoder and without links
@@ -20,6 +21,8 @@ _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than
 _MOST_FURTHER = 3  # further runs of a budget: they gain on all sets, and more epochs on some (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 _KNOWN, _GIVEN_BACK = 2000, 0.1  # documents, and the share at most, of a larger set whose second run has them back
+_KNOWING = "minilm"  # the language model that is asked about words where what is best is asked for
+_APART = ("enrich", "projection", "fields_apart")  # options with which runs do not rank together
 _READ = ("start", "teacher", "augment")  # options that may name another run, which may have held out the usual share
 
 
@@ -31,8 +34,14 @@ class SizedOptions(EncoderOptions, FusionOptions):
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
 
-        Of many, a bag with a teacher takes three times the passes.
+        Of many, a bag with a teacher takes three times the passes. Where what is best is asked for, what a language
+        model knows of words, half as many passes more where documents are not few, and three further runs.
         """
+        settings = cls._by_size(shape, given)
+        return settings if given.get("preset") != "best" else {**settings, **cls._best(shape, {**settings, **given})}
+
+    @classmethod
+    def _by_size(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         documents = shape.documents
         settings, twice = super().for_shape(shape, given), given.get("epochs") != "auto"
         usual = given.get("encoder", cls.encoder) == cls.encoder
@@ -53,6 +62,24 @@ class SizedOptions(EncoderOptions, FusionOptions):
         if share * documents >= FEWEST:
             settings |= {"validation": share, "refit": twice}
         return settings
+
+    @classmethod
+    def _best(cls, shape: Shape, known: Mapping[str, Any]) -> dict[str, Any]:
+        """What gains beside settings that are known already."""
+        usual, epochs = known.get("encoder", cls.encoder) == cls.encoder, known.get("epochs", cls.epochs)
+        best: dict[str, Any] = {}
+        if usual and known.get("start") is None and is_installed(_KNOWING):
+            best |= {"knowledge": _KNOWING}
+        if epochs == "auto":
+            return best
+        if shape.documents >= _MANY:
+            best |= {"epochs": max(epochs, 3 * cls.epochs // 2)}
+        if known.get("validation", cls.validation) and known.get("refit", True):
+            together = (
+                usual and shape.documents < _VERY_MANY and not any(known.get(x, "none") != "none" for x in _APART)
+            )
+            best |= {"refit": True} | ({"refits": _MOST_FURTHER} if together else {})
+        return best
 
     def for_budget(self) -> Sequence[Mapping[str, Any]]:
         """As many epochs of one run as there would be, and then as many further runs as fit."""

@@ -46,9 +46,11 @@ class RunOptions:
     Attributes:
         out: the run folder, for checkpoints, the log and the model, or a `Run`; nothing is written if left out.
         reads_pairs: whether the recipe learns from true pairs, or from texts alone.
+        has_best: whether `for_shape` knows what gains most, for a preset that asks for it.
     """
 
     reads_pairs: ClassVar[bool] = True
+    has_best: ClassVar[bool] = False
 
     out: str | Path | Run | None = None
     seed: int = option(0, "of all random numbers", within=NATURAL)
@@ -73,7 +75,10 @@ class RunOptions:
         within=NATURAL,
     )
     preset: str | None = option(
-        None, "paper, for what the method's paper sets; what else is given comes before it", choices=("paper",)
+        None,
+        "best, for all that is known to gain, in some four times the time (of unidec; docs/guides/choosing.md), or "
+        "paper, for what the method's paper sets; what else is given comes before either",
+        choices=("best", "paper"),
     )
 
     @classmethod
@@ -149,10 +154,13 @@ def defaults_on(dataset: Dataset, of: Recipe, given: Mapping[str, Any]) -> dict[
     """The defaults of a recipe that differ on a data set, beside what is given: its paper's, or those for its shape.
 
     Raises:
-        BadInput: the preset of a paper is asked for, and the recipe has none.
+        BadInput: a preset is asked for that the recipe has not.
     """
+    kind = options_class(of)
+    if given.get("preset") == "best" and not kind.has_best:
+        raise BadInput("preset", f"{of.__name__} has none that is called best", remedy="leave it out, or train unidec")
     if given.get("preset") != "paper":
-        settings = options_class(of).for_shape(Shape.of(dataset), given)
+        settings = kind.for_shape(Shape.of(dataset), given)
     else:
         paper: Preset | None = of.paper  # type: ignore[attr-defined]
         if paper is None:
