@@ -14,6 +14,7 @@ from longtail.recipes.rerank import RUNS
 from longtail.stages.rerank import rerank
 
 BY_SHAPE = {"batch", "epochs", "fields", "refit", "validation"}  # options whose defaults go by the data (`for_shape`)
+BY_BEST = {"graphs", "knowledge", "refits"}  # further ones, where what is best is asked for
 _OF_RUN = ("first_stage", *RUNS)  # arguments of a reranking that come from the run it is of
 
 
@@ -27,8 +28,9 @@ def command_of(settings: Mapping[str, Any], data: Path, folder: Path) -> list[st
     """
     recipe, arguments = settings["recipe"], settings["arguments"]
     if recipe in RECIPES:
-        told = given_arguments(recipe, arguments)
-        given = {name: value for name, value in arguments.items() if name in told or name in BY_SHAPE}
+        told = {*given_arguments(recipe, arguments), *BY_SHAPE}
+        told |= BY_BEST if arguments.get("preset") == "best" else set()
+        given = {name: value for name, value in arguments.items() if name in told}
         return train_command(recipe, given, arguments["seed"], data, folder)
     ends = ["--out", str(folder), "--data", str(data)]
     if recipe == "rerank":

@@ -48,7 +48,7 @@ class SizedOptions(EncoderOptions, FusionOptions):
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
-            if not (twice and usual and documents < _VERY_MANY and "enrich" not in given):
+            if not (twice and usual and documents < _VERY_MANY and given.get("enrich", "none") == "none"):
                 return settings
             alone = all(given.get(name) in (None, "none") for name in _READ)
             share = min(_GIVEN_BACK, round(_KNOWN / documents, 3))
@@ -75,9 +75,8 @@ class SizedOptions(EncoderOptions, FusionOptions):
         if shape.documents >= _MANY:
             best |= {"epochs": max(epochs, 3 * cls.epochs // 2)}
         if known.get("validation", cls.validation) and known.get("refit", True):
-            together = (
-                usual and shape.documents < _VERY_MANY and not any(known.get(x, "none") != "none" for x in _APART)
-            )
+            apart = any(known.get(name, "none") not in ("none", 0) for name in _APART)
+            together = usual and shape.documents < _VERY_MANY and not apart
             best |= {"refit": True} | ({"refits": _MOST_FURTHER} if together else {})
         return best
 

@@ -12,7 +12,7 @@ from stopping import stopped_in_the_middle
 
 from longtail import Dataset, recipes
 from longtail.data.shape import Shape
-from longtail.report.commands import BY_SHAPE
+from longtail.report.commands import BY_BEST, BY_SHAPE
 from longtail.stages.recipe import options_class
 from longtail.train.log import LOG, Log
 from longtail.train.run import Run
@@ -101,6 +101,8 @@ def test_many_documents_have_the_usual_defaults(tmp_path):
         ("unidec", 10_000, {"augment": "lever:run=run"}, {"refit": True}),
         ("unidec", 10_000, {"augment": "none", "refit": True}, {"validation": 0.1, "refit": True}),
         ("unidec", 10_000, {"refit": False}, {"refit": True}),
+        ("unidec", 10_000, {"enrich": None}, {}),
+        ("unidec", 10_000, {"enrich": "none"}, {"validation": 0.1, "refit": True}),
         ("unidec", 10_000, {"budget": 60}, {"refit": True}),
         ("unidec", 10_000, {"epochs": "auto"}, {}),
         ("unidec", 25_000, {"teacher": "run", "encoder": "bag"}, {"epochs": 18, "refit": True}),
@@ -162,9 +164,11 @@ def test_contents_that_are_not_read_are_said(contents, fields, said, tmp_path):
 def test_the_command_of_a_run_tells_each_default_that_goes_by_the_data(recipe):
     """Else the command in a report would train another run."""
     for_shape = options_class(recipes.RECIPES[recipe]).for_shape
-    for given in ({}, {"teacher": "run"}, {"epochs": "auto"}):
-        for documents in (100, 400, 1_000, 8_000, 12_000, 30_000, 90_000, 1_000_000):
-            assert for_shape(Shape(documents, BOTH), given).keys() <= BY_SHAPE
+    for documents in (100, 400, 1_000, 8_000, 12_000, 30_000, 90_000, 1_000_000):
+        shape = Shape(documents, BOTH, graphs=True)
+        for given in ({}, {"teacher": "run"}, {"epochs": "auto"}):
+            assert for_shape(shape, given).keys() <= BY_SHAPE
+        assert for_shape(shape, {"preset": "best"}).keys() <= BY_SHAPE | BY_BEST
 
 
 @pytest.mark.parametrize(
