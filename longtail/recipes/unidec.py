@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,7 +14,6 @@ from longtail.batches.batch import Batch
 from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
-from longtail.data.shape import Shape
 from longtail.errors import BadInput
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
@@ -42,8 +40,6 @@ from longtail.train.run import Run
 class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
     """UniDEC."""
 
-    has_best: ClassVar[bool] = True
-
     projection: int = option(
         0, "width of the projections of the thesis on top of the encoder; 0 for none", within=NATURAL
     )
@@ -56,12 +52,6 @@ class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
     enrich: str | None = "none"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
-
-    @classmethod
-    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """As for any joint training; of what is best, the graphs that there are, too."""
-        graphs = given.get("preset") == "best" and shape.graphs
-        return super().for_shape(shape, given) | ({"graphs": ("all",)} if graphs else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse documents that are enriched and projected, too."""

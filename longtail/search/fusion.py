@@ -11,6 +11,7 @@ from longtail.data.sparse import CSR, holds
 from longtail.topk import BoolArray, Float64Array, FloatArray, IntArray, TopK
 
 FEATURES = 5  # of a label's frequency, which `features_of` gives
+_AT_ONCE = 8  # documents, the vectors of whose candidates fit into the cache of a processor
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class Candidates:
         """
         ids = np.sort(np.concatenate([top.ids for top in tops], axis=1), axis=1)
         ids[:, 1:][ids[:, 1:] == ids[:, :-1]] = -1
+        most = int((ids >= 0).sum(1).max(initial=0))
+        ids = np.sort(ids, axis=1)[:, ids.shape[1] - most :]
         scores = [pair_scores(x, table, ids) for x, table in zip(queries, tables, strict=True)]
         return cls(ids, np.stack(scores), holds(truth, ids))
 
@@ -119,9 +122,9 @@ class Fusion:
 def pair_scores(queries: FloatArray, table: FloatArray, ids: IntArray) -> FloatArray:
     """Inner products of each query with its candidates: (n, C) for queries (n, D), a table (L, D) and ids (n, C)."""
     scores = np.empty(ids.shape, np.float32)
-    for at in range(0, len(ids), 256):
-        block = table[np.maximum(ids[at : at + 256], 0)]  # (256, C, D)
-        scores[at : at + 256] = np.matmul(block, queries[at : at + 256, :, None])[..., 0]
+    for at in range(0, len(ids), _AT_ONCE):
+        some = slice(at, at + _AT_ONCE)
+        scores[some] = np.matmul(table[np.maximum(ids[some], 0)], queries[some, :, None])[..., 0]
     return scores
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from longtail.data.shape import Shape
 from longtail.options import AtMost
 from longtail.stages.held_out import FEWEST, FusionOptions
+from longtail.stages.knowledge import is_installed
 from longtail.stages.task import EncoderOptions
-from longtail.text.huggingface import is_installed
 
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
 _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the usual encoder and without links
@@ -30,6 +30,8 @@ _READ = ("start", "teacher", "augment")  # options that may name another run, wh
 class SizedOptions(EncoderOptions, FusionOptions):
     """Training, with defaults by the number of training documents."""
 
+    has_best: ClassVar[bool] = True
+
     @classmethod
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
@@ -38,7 +40,7 @@ class SizedOptions(EncoderOptions, FusionOptions):
         model knows of words, half as many passes more where documents are not few, and three further runs.
         """
         settings = cls._by_size(shape, given)
-        return settings if given.get("preset") != "best" else {**settings, **cls._best(shape, {**settings, **given})}
+        return settings if given.get("preset") != "best" else {**settings, **cls._best(shape, settings, given)}
 
     @classmethod
     def _by_size(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,19 +66,19 @@ class SizedOptions(EncoderOptions, FusionOptions):
         return settings
 
     @classmethod
-    def _best(cls, shape: Shape, known: Mapping[str, Any]) -> dict[str, Any]:
-        """What gains beside settings that are known already."""
-        usual, epochs = known.get("encoder", cls.encoder) == cls.encoder, known.get("epochs", cls.epochs)
+    def _best(cls, shape: Shape, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+        """What gains beside the usual settings."""
+        known, bag = {**usual, **given}, given.get("encoder", cls.encoder) == cls.encoder
         best: dict[str, Any] = {}
-        if usual and known.get("start") is None and is_installed(_KNOWING):
+        if bag and given.get("start") is None and is_installed(_KNOWING):
             best |= {"knowledge": _KNOWING}
-        if epochs == "auto":
+        if given.get("epochs") == "auto":
             return best
         if shape.documents >= _MANY:
-            best |= {"epochs": max(epochs, 3 * cls.epochs // 2)}
-        if known.get("validation", cls.validation) and known.get("refit", True):
-            apart = any(known.get(name, "none") not in ("none", 0) for name in _APART)
-            together = usual and shape.documents < _VERY_MANY and not apart
+            best |= {"epochs": max(usual.get("epochs", cls.epochs), 3 * cls.epochs // 2)}
+        if known.get("validation", cls.validation) and given.get("refit", True):
+            apart = any(given.get(name, "none") not in ("none", 0) for name in _APART)
+            together = bag and shape.documents < _VERY_MANY and not apart
             best |= {"refit": True} | ({"refits": _MOST_FURTHER} if together else {})
         return best
 

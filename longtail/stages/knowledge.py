@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from longtail.arrays import load_arrays, save_arrays
-from longtail.errors import BadInput
+from longtail.errors import BadInput, MissingExtra
 from longtail.files import kept
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.base import Encoder
@@ -47,6 +47,15 @@ def must_take_knowledge(name: str, encoder: str, start: str | None) -> None:
     if encoder_named(name).kind is not TransformerEncoder:
         problem = f"expected none or a language model, found {name}, which starts from nothing"
         raise BadInput("knowledge", problem, remedy="give minilm, or a transformer by its name or folder")
+
+
+def is_installed(name: str) -> bool:
+    """Whether a language model that a package carries is there."""
+    try:
+        model_folder(name)
+    except MissingExtra:
+        return False
+    return True
 
 
 def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[str] = ()) -> None:

@@ -46,7 +46,7 @@ class RunOptions:
     Attributes:
         out: the run folder, for checkpoints, the log and the model, or a `Run`; nothing is written if left out.
         reads_pairs: whether the recipe learns from true pairs, or from texts alone.
-        has_best: whether `for_shape` knows what gains most, for a preset that asks for it.
+        has_best: whether `for_shape` knows what is best.
     """
 
     reads_pairs: ClassVar[bool] = True
@@ -156,16 +156,10 @@ def defaults_on(dataset: Dataset, of: Recipe, given: Mapping[str, Any]) -> dict[
     Raises:
         BadInput: a preset is asked for that the recipe has not.
     """
-    kind = options_class(of)
-    if given.get("preset") == "best" and not kind.has_best:
-        raise BadInput("preset", f"{of.__name__} has none that is called best", remedy="leave it out, or train unidec")
-    if given.get("preset") != "paper":
-        settings = kind.for_shape(Shape.of(dataset), given)
-    else:
-        paper: Preset | None = of.paper  # type: ignore[attr-defined]
-        if paper is None:
-            raise BadInput("preset", f"{of.__name__} has none of a paper", remedy="leave it out")
-        settings = paper.of(dataset, given)
+    kind, paper, preset = options_class(of), of.paper, given.get("preset")  # type: ignore[attr-defined]
+    if (preset == "best" and not kind.has_best) or (preset == "paper" and paper is None):
+        raise BadInput("preset", f"{of.__name__} has none that is called {preset}", remedy="leave it out")
+    settings = paper.of(dataset, given) if preset == "paper" else kind.for_shape(Shape.of(dataset), given)
     return {name: value for name, value in settings.items() if name not in given}
 
 

@@ -43,12 +43,6 @@ def _needed(module: str) -> Any:
         raise MissingExtra(package, extra="transformers", purpose="a transformer") from error
 
 
-def is_installed(name: str) -> bool:
-    """Whether a model that a package carries, as ``minilm``, is there, with what it needs."""
-    packages = (_PACKAGES[name].replace("-", "_"), "transformers")
-    return all(importlib.util.find_spec(package) is not None for package in packages)
-
-
 def model_folder(name: str | Path) -> Path:
     """The folder of a transformer.
 

@@ -200,13 +200,13 @@ def test_a_warm_up_in_epochs_is_their_share_of_all(name: str, rising: int) -> No
 
 def test_a_recipe_without_a_paper_has_no_preset_of_one() -> None:
     page = recipe(RunOptions)(lambda run, dataset, o: None)
-    with pytest.raises(BadInput, match="preset: <lambda> has none of a paper; leave it out"):
+    with pytest.raises(BadInput, match="preset: <lambda> has none that is called paper; leave it out"):
         page(planted_links(0, documents=50, labels=20).dataset, preset="paper")
 
 
 def test_another_preset_is_refused() -> None:
-    with pytest.raises(BadInput, match="preset: expected one of paper, found best"):
-        RECIPES["dpr"](planted_links(0, documents=50, labels=20).dataset, preset="best")
+    with pytest.raises(BadInput, match="preset: expected one of best, paper, found worst"):
+        RECIPES["dpr"](planted_links(0, documents=50, labels=20).dataset, preset="worst")
 
 
 @pytest.fixture(scope="module")
