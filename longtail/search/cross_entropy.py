@@ -65,7 +65,7 @@ class CrossEntropy:
     def loss(self, weights: Float64Array) -> tuple[float, Float64Array]:
         """Its value, with a little decay, and its gradient."""
         surprise, p = self._chances(weights)
-        value = float(self.shares @ surprise) / self.n + _DECAY * float(weights @ weights)
+        value = float(np.sum(self.shares * surprise)) / self.n + _DECAY * float(np.sum(weights**2))
         excess = self.totals[self.document] * p - self.shares
         slopes = np.stack([self._by_level(excess * scores) for scores in self.scores]) @ self.features.T  # (S + 1, F)
         gradient: Float64Array = slopes.ravel() / self.n + 2 * _DECAY * weights
