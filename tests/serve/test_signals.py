@@ -187,7 +187,8 @@ def test_a_signal_at_any_moment_ends_a_server_well(start_busy, what):
 def test_a_terminal_may_interrupt_a_server_twice(start_busy, workers, seconds):
     """After 0.6 s the processes are gone, and the one that started them is about to end."""
     server = start_busy(workers)
-    server.change_labels(server.wait_until_ready())
+    server.change_labels(server.wait_until_ready())  # which one process is; another may still be at its imports
+    until(lambda: server.log.read_text().count("Application startup complete") == workers)
     server.send(signal.SIGINT, group=True)
     time.sleep(seconds)
     assert server.end(signal.SIGINT, group=True) == 0
