@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from longtail.batches.batch import Batch
 from longtail.batches.negatives import Mined
 from longtail.batches.samplers import Clustered
 from longtail.data.dataset import Dataset
+from longtail.data.shape import Shape
 from longtail.errors import BadInput
 from longtail.metrics.propensity import log_odds
 from longtail.model import Bundle
@@ -52,6 +54,11 @@ class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
     enrich: str | None = "none"
     graphs: Sequence[str] = ("none",)
     graph_loss: str | None = None
+
+    @classmethod
+    def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is best by the number of documents, and all graphs."""
+        return super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse documents that are enriched and projected, too."""

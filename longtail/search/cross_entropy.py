@@ -19,7 +19,8 @@ class CrossEntropy:
     """The mean over n documents of the cross-entropy of their true labels, by S + 1 rows of F weights, and its slopes.
 
     What weights depend on is the frequency of a label alone, and there are far fewer frequencies than pairs of a
-    document and a candidate. So what is summed over pairs is summed for each frequency first.
+    document and a candidate. So what is summed over pairs is summed for each frequency first. What is left to a linear
+    algebra library is small: of a long and thin product, or a dot product, its threads make more than they save.
 
     Attributes:
         n: documents, some of which may have no true candidate.
@@ -78,15 +79,16 @@ class CrossEntropy:
         expected = self._chances(weights)[1] * self.scores
         rows, shape = np.append(self.first, len(self.document)), (len(self.first), len(self.levels))
         means = [sparse.csr_array((of_score, self.at, rows), shape) @ self.features.T for of_score in expected]
-        mean = np.concatenate(means, axis=1)  # (d, W)
-        spread: Float64Array = -(mean * self.totals[:, None]).T @ mean
+        mean = np.concatenate(means, axis=1)  # (d, W), W = (S + 1) F
         S, F = len(self.scores), len(self.features)
-        blocks, total = spread.reshape(S, F, S, F), self.totals[self.document]
+        spread = -((mean * self.totals[:, None]).T @ mean).reshape(S, F, S, F)
+        total = self.totals[self.document]
         for i, j in itertools.combinations_with_replacement(range(S), 2):
             block = (self.features * self._by_level(total * expected[i] * self.scores[j])) @ self.features.T
-            blocks[i, :, j] += block
-            blocks[j, :, i] += block if i != j else 0
-        return spread / self.n + 2 * _DECAY * np.eye(S * F)
+            spread[i, :, j] += block
+            spread[j, :, i] += block if i != j else 0
+        curvature: Float64Array = spread.reshape(S * F, S * F) / self.n + 2 * _DECAY * np.eye(S * F)
+        return curvature
 
     def _chances(self, weights: Float64Array) -> tuple[Float64Array, Float64Array]:
         """-log p and p of each pair among those of its document, (E,)."""
@@ -98,4 +100,4 @@ class CrossEntropy:
 
     def _by_level(self, values: Float64Array) -> Float64Array:
         """The sums over the pairs of labels that are as frequent, (U,)."""
-        return np.bincount(self.at, values, len(self.levels)).astype(np.float64)
+        return np.asarray(np.bincount(self.at, values, len(self.levels)), np.float64)

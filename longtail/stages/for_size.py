@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from longtail.data.shape import Shape
 from longtail.options import AtMost
@@ -18,7 +18,7 @@ from longtail.stages.task import EncoderOptions
 _MANY = 10_000  # documents, of fewer of which more are learned from and held out than by default
 _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the usual encoder and without links
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
-_MOST_FURTHER = 3  # further runs of a budget: they gain on all sets, and more epochs on some (docs/guides/time.md)
+_MOST_FURTHER = 3  # further runs, of a budget and of what is best: they gain on all sets (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
 _KNOWN, _GIVEN_BACK = 2000, 0.1  # documents, and the share at most, of a larger set whose second run has them back
 _KNOWING = "minilm"  # the language model that is asked about words where what is best is asked for
@@ -30,20 +30,12 @@ _READ = ("start", "teacher", "augment")  # options that may name another run, wh
 class SizedOptions(EncoderOptions, FusionOptions):
     """Training, with defaults by the number of training documents."""
 
-    has_best: ClassVar[bool] = True
-
     @classmethod
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
 
-        Of many, a bag with a teacher takes three times the passes. Where what is best is asked for, what a language
-        model knows of words, half as many passes more where documents are not few, and three further runs.
+        Of many, a bag with a teacher takes three times the passes.
         """
-        settings = cls._by_size(shape, given)
-        return settings if given.get("preset") != "best" else {**settings, **cls._best(shape, settings, given)}
-
-    @classmethod
-    def _by_size(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
         documents = shape.documents
         settings, twice = super().for_shape(shape, given), given.get("epochs") != "auto"
         usual = given.get("encoder", cls.encoder) == cls.encoder
@@ -66,17 +58,17 @@ class SizedOptions(EncoderOptions, FusionOptions):
         return settings
 
     @classmethod
-    def _best(cls, shape: Shape, usual: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-        """What gains beside the usual settings."""
-        known, bag = {**usual, **given}, given.get("encoder", cls.encoder) == cls.encoder
-        best: dict[str, Any] = {}
+    def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What a language model knows of words, half as many passes more if documents are not few, and further runs."""
+        best, bag = cls.for_shape(shape, given), given.get("encoder", cls.encoder) == cls.encoder
         if bag and given.get("start") is None and is_installed(_KNOWING):
             best |= {"knowledge": _KNOWING}
         if given.get("epochs") == "auto":
             return best
         if shape.documents >= _MANY:
-            best |= {"epochs": max(usual.get("epochs", cls.epochs), 3 * cls.epochs // 2)}
-        if known.get("validation", cls.validation) and given.get("refit", True):
+            best |= {"epochs": max(best.get("epochs", cls.epochs), 3 * cls.epochs // 2)}
+        held_out = given.get("validation", best.get("validation", cls.validation))
+        if held_out and given.get("refit", True):
             apart = any(given.get(name, "none") not in ("none", 0) for name in _APART)
             together = bag and shape.documents < _VERY_MANY and not apart
             best |= {"refit": True} | ({"refits": _MOST_FURTHER} if together else {})

@@ -15,7 +15,6 @@ from longtail.batches.neighbours import Neighbours
 from longtail.batches.node_texts import NodeTexts
 from longtail.data.dataset import Dataset
 from longtail.data.graph import Graph
-from longtail.data.shape import Shape
 from longtail.data.sparse import CSR, take_entries
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
@@ -66,12 +65,6 @@ class GraphOptions(RunOptions):
     )
     prune: bool = option(True, "drop edges whose ends are not similar under the current encoder")
     prune_above: float = option(0.0, "the cosine that an edge must exceed to stay", within=Range(-1, 1))
-
-    @classmethod
-    def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """All graphs, where what is best is asked for."""
-        graphs = given.get("preset") == "best" and shape.graphs
-        return super().for_shape(shape, given) | ({"graphs": ("all",)} if graphs else {})
 
 
 class GraphTerms:

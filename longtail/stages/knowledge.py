@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +58,7 @@ def is_installed(name: str) -> bool:
     return True
 
 
-def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[str] = ()) -> None:
+def know(run: Run, encoder: Encoder, name: str, weight: float, later: Collection[str] = ()) -> None:
     """Add what a language model knows of words to the start of a bag encoder's table.
 
     E[f] = r[f] + weight * p[f] for a word f, with r the random row that it started as and p its vector under the model,
@@ -73,8 +73,8 @@ def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[s
         encoder: a bag encoder, where there is a model.
         name: of the model, or none; see `must_take_knowledge`.
         weight: of its vectors.
-        later: texts that a run within this one will read, on documents that are held out here: the language model is
-            asked about their words, too, so that it is asked once.
+        later: words that a run within this one will know, of documents that are held out here: the language model is
+            asked about them, too, so that it is asked once.
 
     Raises:
         LongtailError: there is no such model.
@@ -87,7 +87,7 @@ def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[s
     features = encoder.tokenizer.features
     ids = np.asarray([i for i, feature in enumerate(features) if is_known(feature)], np.int64)
     words = [features[i] for i in ids.tolist()]
-    asked = sorted({*words, *filter(is_known, BagTokenizer.fit(later, ngram=0).features)})
+    asked = sorted({*words, *later})
     key = _key(name, asked)
     folder = None if run.cache is None else run.cache / f"knowledge-{key}"
     if run.plan is not None:
@@ -99,6 +99,11 @@ def know(run: Run, encoder: Encoder, name: str, weight: float, later: Iterable[s
     own = vectors[[place[word] for word in words]]
     add_to(encoder.table, ids, np.float32(weight) * projected(own, encoder.width))
     run.log.say(f"{len(ids):,} of {len(features):,} features start from what {name} knows")
+
+
+def words_of(corpus: Iterable[str]) -> list[str]:
+    """The words that a bag knows which reads some texts."""
+    return [*filter(is_known, BagTokenizer.fit(corpus, ngram=0).features)]
 
 
 def is_known(feature: str) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, wraps
@@ -20,10 +18,11 @@ from longtail.locks import alone
 from longtail.model import Model, open_model
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, text_of, time_of
 from longtail.shards.shard import Shards
+from longtail.stages.budget import choice
 from longtail.stages.finished import finish
 from longtail.stages.inputs import inputs_of
 from longtail.stages.preset import Preset
-from longtail.stages.refit import NotTogether, forget_within, with_refits
+from longtail.stages.refit import forget_within, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -32,7 +31,6 @@ from longtail.units import duration
 P = ParamSpec("P")
 Recipe: TypeAlias = Callable[..., Any]  # a data set, and options by name, to a model
 MADE: dict[str, Recipe] = {}  # every recipe by its name, for those that train another one on the way
-_SLACK = 1.25  # seconds of a budget for each of a plan, which leaves out what is learned on held-out documents
 _FEW = 500  # documents, of which fewer make a user wonder
 _EXPECT = "the model goes by the words that texts share; from some hundreds of documents on it learns more"
 _SHARDS = "shards"  # the option, which a run keeps where it was left to the processes
@@ -46,11 +44,9 @@ class RunOptions:
     Attributes:
         out: the run folder, for checkpoints, the log and the model, or a `Run`; nothing is written if left out.
         reads_pairs: whether the recipe learns from true pairs, or from texts alone.
-        has_best: whether `for_shape` knows what is best.
     """
 
     reads_pairs: ClassVar[bool] = True
-    has_best: ClassVar[bool] = False
 
     out: str | Path | Run | None = None
     seed: int = option(0, "of all random numbers", within=NATURAL)
@@ -85,6 +81,11 @@ class RunOptions:
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG003
         """The defaults that differ for a data set of this shape, beside what is given."""
         return {}
+
+    @classmethod
+    def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any] | None:  # noqa: ARG003
+        """The same of all that is known to gain, in several times the time; None where nothing is."""
+        return None
 
     def check(self, dataset: Dataset) -> None:
         """Refuse, with `BadInput`, what does not go with a data set, before a run begins."""
@@ -156,10 +157,14 @@ def defaults_on(dataset: Dataset, of: Recipe, given: Mapping[str, Any]) -> dict[
     Raises:
         BadInput: a preset is asked for that the recipe has not.
     """
-    kind, paper, preset = options_class(of), of.paper, given.get("preset")  # type: ignore[attr-defined]
-    if (preset == "best" and not kind.has_best) or (preset == "paper" and paper is None):
+    kind, preset, shape = options_class(of), given.get("preset"), Shape.of(dataset)
+    paper: Preset | None = of.paper  # type: ignore[attr-defined]
+    if preset == "paper":
+        settings = None if paper is None else paper.of(dataset, given)
+    else:
+        settings = kind.best(shape, given) if preset == "best" else kind.for_shape(shape, given)
+    if settings is None:
         raise BadInput("preset", f"{of.__name__} has none that is called {preset}", remedy="leave it out")
-    settings = paper.of(dataset, given) if preset == "paper" else kind.for_shape(Shape.of(dataset), given)
     return {name: value for name, value in settings.items() if name not in given}
 
 
@@ -242,7 +247,7 @@ def _plan(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given) -> Non
 
     chosen = run.progress.chosen
     if o.budget is not None and not set(chosen) - {_SHARDS}:
-        found = _choice(o, o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds)
+        found = choice(o.for_budget(), o.budget, run.since, lambda different: plan_of(replace(o, **different)).seconds)
         run.progress.chosen = {**chosen, **found}
     plan = plan_of(_as_chosen(o, run))
     if o.evaluate_every and SCORED not in plan.work:
@@ -256,33 +261,6 @@ def _plan(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given) -> Non
         raise Planned
     run.progress.claim()
     run.log.write(plan=plan.as_json())
-
-
-def _choice(
-    o: RunOptions, budget: float, since: float, seconds: Callable[[Mapping[str, Any]], float]
-) -> Mapping[str, Any]:
-    """The last of the settings that a budget chooses from with which a run is possible, and ends in time.
-
-    Args:
-        o: have these settings.
-        budget: seconds.
-        since: when they began, of `time.monotonic`.
-        seconds: that the run takes from now on with some settings.
-    """
-
-    def in_all(settings: Mapping[str, Any]) -> float:
-        try:
-            return _SLACK * seconds(settings) + time.monotonic() - since
-        except NotTogether:
-            return float("inf")
-
-    choices = o.for_budget()
-    fitting = bisect_right(choices, budget, key=in_all)
-    if choices and not fitting:
-        takes = f"{duration(in_all(choices[0]))}, which one epoch with all that comes before and after it takes"
-        problem = f"expected at least {takes}, found {time_of(budget)}"
-        raise BadInput("budget", problem, remedy="give more, or make the run smaller")
-    return choices[fitting - 1] if choices else {}
 
 
 def _as_chosen(o: Given, run: Run) -> Given:

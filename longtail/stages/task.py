@@ -15,7 +15,7 @@ from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Linked
 from longtail.options import COUNT, NATURAL, AtMost, option
 from longtail.stages.held_out import FusionOptions, fuse, held_out_score, hold_out
-from longtail.stages.knowledge import know
+from longtail.stages.knowledge import NONE, know, words_of
 from longtail.stages.pace import PaceOptions
 from longtail.stages.text import Text, TextOptions, corpus_of, read_text
 from longtail.topk import FloatArray
@@ -144,7 +144,7 @@ def read(run: Run, dataset: Dataset, o: TextOptions) -> Task:
         return Task(run.recipe, rest, held_out, rows, read_text(run, rows, o), tuple(o.fields), fusion)
 
     task = run.once("task", make)
-    given_back = task.fusion.refit and len(task.held_out) > 0
-    later = corpus_of(run, dataset, o.fields) if given_back else ()
+    given_back = o.knowledge != NONE and task.fusion.refit and len(task.held_out) > 0
+    later = run.once("later words", lambda: words_of(corpus_of(run, dataset, o.fields))) if given_back else ()
     know(run, task.text.encoder, o.knowledge, o.knowledge_weight, later)
     return task

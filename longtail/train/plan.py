@@ -97,7 +97,7 @@ class Plan:
         return new
 
     def once(self, of: object, measure: Callable[[], Result]) -> Result:
-        """What is measured or counted once for all plans of a run, as the seconds of a unit of something."""
+        """What is measured once for all plans of a run, as the seconds of a unit of something."""
         found: Result = self._measured[of] if of in self._measured else self._measured.setdefault(of, measure())
         return found
 

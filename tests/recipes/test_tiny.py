@@ -163,12 +163,12 @@ def test_contents_that_are_not_read_are_said(contents, fields, said, tmp_path):
 @pytest.mark.parametrize("recipe", recipes.RECIPES)
 def test_the_command_of_a_run_tells_each_default_that_goes_by_the_data(recipe):
     """Else the command in a report would train another run."""
-    for_shape = options_class(recipes.RECIPES[recipe]).for_shape
+    kind = options_class(recipes.RECIPES[recipe])
     for documents in (100, 400, 1_000, 8_000, 12_000, 30_000, 90_000, 1_000_000):
         shape = Shape(documents, BOTH, graphs=True)
         for given in ({}, {"teacher": "run"}, {"epochs": "auto"}):
-            assert for_shape(shape, given).keys() <= BY_SHAPE
-        assert for_shape(shape, {"preset": "best"}).keys() <= BY_SHAPE | BY_BEST
+            assert kind.for_shape(shape, given).keys() <= BY_SHAPE
+            assert (kind.best(shape, given) or {}).keys() <= BY_SHAPE | BY_BEST
 
 
 @pytest.mark.parametrize(
