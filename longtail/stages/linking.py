@@ -190,9 +190,10 @@ class Linking:
         fold = np.random.default_rng([self.o.seed, 0, 0, 0, 5]).permutation(len(self.train)) % folds
         ids, weights = np.full((len(self.train), most), -1, np.int64), np.ones((len(self.train), most), np.float32)
         for i in range(folds):
-            without = () if folds == 1 else (f"linker-without-{i + 1}-of-{folds}", np.flatnonzero(fold != i))
-            linker = self.linker(*without)
-            rows = np.flatnonzero(fold == i)
+            rows, others = np.flatnonzero(fold == i), np.flatnonzero(fold != i)
+            if folds > 1 and not self.train.targets[others].nnz:
+                continue  # there is nothing to learn links from
+            linker = self.linker(*(() if folds == 1 else (f"linker-without-{i + 1}-of-{folds}", others)))
             if self.run.plan is None:
                 found = Linked(linker, most, None).find(self.train.documents.take(rows))
                 ids[rows], chances = found.ids, Chances.learn(found, self.train.targets[rows])

@@ -71,6 +71,13 @@ def test_two_documents_are_enough_for_the_example_of_the_readme():
     assert (found.scores > 0.1).all()
 
 
+@pytest.mark.parametrize("labels", [[[0]], [[0], []]], ids=["one row", "another without labels"])
+def test_no_link_is_predicted_where_the_other_documents_have_none_to_learn_from(labels):
+    tiny = Dataset.from_texts(["red shoes", "oak table"][: len(labels)], labels, ["footwear", "furniture"])
+    found = recipes.pina(tiny, device="cpu").predict(["red boots"], k=1)
+    assert found.ids.tolist() == [[0]]
+
+
 @pytest.mark.parametrize(
     ("given", "kept"),
     [({}, {"batch": 32, "validation": 0.0}), ({"batch": 3, "validation": 0.5}, {"batch": 3, "validation": 0.5})],
