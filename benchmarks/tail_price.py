@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 from judged import SHOWN, Judged, row
 
 from longtail.model import Model
@@ -26,11 +25,11 @@ STEPS = (0.03, 0.06, 0.09, 0.12, 0.15, 0.2, 0.3, 0.4)
 def lowered(model: Model, t: float) -> Model:
     """The model with c(f) lowered by t ln(1 + f)."""
     assert model.fusion is not None, "expected a run with a fusion"
-    step = np.zeros(3)
-    step[1] = t
 
     def less(weights: Float64Array) -> Float64Array:
-        return np.concatenate([weights[:-1], weights[-1:] - step])
+        weights = weights.copy()
+        weights[-1, 1] -= t
+        return weights
 
     memory = None if model.memory is None else replace(model.memory, weights=less(model.memory.weights))
     return model.fused_by(Fusion(less(model.fusion.weights), model.fusion.frequency), memory)
