@@ -2,7 +2,8 @@
 
 A tile of scores is made of whole numbers, several times as fast as in float32 on a processor with instructions for
 that, with the most that each score can be (`longtail.search.int8`). Only pairs whose bound is above the k-th best so
-far are scored exactly, so that nothing is lost.
+far are scored exactly, so that nothing is lost. Where 8 bits rule little out, as of wide vectors, a tile is multiplied
+in float32 after all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from longtail.topk import TopK
 _QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
 _PAIRS = 2**12  # that are scored exactly in one go, whose rows stay in the cache
+_MOST = 12  # numbers that are read of the pairs of a tile, for each of all its pairs: of more, one product is faster
 _MANY, _WIDE = 512, 128  # queries and columns, from which on this is faster
 _A_PLACE = 2000  # labels for each of the k places, of which fewer leave too many pairs to score exactly
 
@@ -91,7 +93,7 @@ class Tiles:
         above = (most[query[:, None], columns] <= floor[query]).logical_not_()
         pairs = (query[:, None] * whole + columns)[above].sort().values
         if len(pairs):
-            self._merge(pairs // whole, pairs % whole + labels.start)
+            self._merge(pairs // whole, pairs % whole, labels)
 
     def _first(self, labels: slice, most: Tensor, tops: Tensor, slack: Tensor) -> Tensor:
         """(q, 1) less than the k best of the first tile have, in the steps of a query.
@@ -109,16 +111,22 @@ class Tiles:
         endless = {"nan": -torch.inf, "posinf": -torch.inf, "neginf": -torch.inf}  # all are looked at
         return least.nextafter(least.new_tensor(-torch.inf)).nan_to_num_(**endless)
 
-    def _merge(self, query: Tensor, label: Tensor) -> None:
-        """Score pairs exactly, and keep the best of them: queries, and their labels, in ascending order."""
+    def _merge(self, query: Tensor, column: Tensor, labels: slice) -> None:
+        """Score pairs exactly, and keep the best of them: queries, and their columns of a tile, in ascending order."""
         k = self._scores.shape[1]
-        blocks = zip(torch.split(query, _PAIRS), torch.split(label, _PAIRS), strict=True)
-        rows_of = ((self._queries.index_select(0, q), self._table.index_select(0, one)) for q, one in blocks)
-        scores = torch.cat([torch.linalg.vecdot(*of) for of in rows_of])
+        scores = self._scored(query, column, self._table[labels])
         place = torch.arange(len(query)) - torch.searchsorted(query, query)
         shape = (len(self._queries), k + int(place.max()) + 1)
         ids, found = torch.full(shape, -1), torch.full(shape, -torch.inf)
         ids[:, :k], found[:, :k] = self._ids, self._scores
-        ids[query, k + place], found[query, k + place] = label, scores
+        ids[query, k + place], found[query, k + place] = column + labels.start, scores
         order = found.sort(dim=1, descending=True, stable=True).indices[:, :k]  # ids ascend where scores are equal
         self._ids, self._scores = ids.gather(1, order), found.gather(1, order)
+
+    def _scored(self, query: Tensor, column: Tensor, table: Tensor) -> Tensor:
+        """The exact scores of pairs: where they are many, among those of all, which one product makes."""
+        if len(query) * table.shape[1] > _MOST * len(self._queries) * len(table):
+            return (self._queries @ table.T)[query, column]
+        blocks = zip(torch.split(query, _PAIRS), torch.split(column, _PAIRS), strict=True)
+        rows_of = ((self._queries.index_select(0, q), table.index_select(0, one)) for q, one in blocks)
+        return torch.cat([torch.linalg.vecdot(*of) for of in rows_of])

@@ -87,6 +87,18 @@ def test_threads_find_the_same(set_threads: Callable[[int], None]) -> None:
     np.testing.assert_array_equal(found[0].scores, found[1].scores)
 
 
+@pytest.mark.parametrize("most", [0, LABELS], ids=["all at once", "one by one"])
+def test_pairs_that_are_not_ruled_out_are_scored_either_way(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiles, "_MOST", most)
+    table, asked = whole(LABELS, 64, 0, 9), whole(QUERIES, 64, 1, 9)
+    exclude = csr_of_lists([[at, at + 1] for at in range(QUERIES)], LABELS)
+    found, products = Exact(table).search(asked, 10, exclude=exclude), asked @ table.T
+    products[exclude.nonzero()] = -np.inf
+    expected = sorted_whole(products, 10)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.scores, expected.scores)
+
+
 def test_fewer_labels_than_places_are_left() -> None:
     exclude = csr_of_lists([list(range(3, LABELS))] * QUERIES, LABELS)
     found = Exact(whole(LABELS, 16, 0, 9)).search(whole(QUERIES, 16, 1, 9), 5, exclude=exclude)
