@@ -19,7 +19,7 @@ from longtail.topk import TopK
 _QUERIES, _LABELS = 512, 4096  # of a tile, which stays in the cache
 _GROUP = 16  # labels that share a bound
 _PAIRS = 2**12  # that are scored exactly in one go, whose rows stay in the cache
-_MOST = 12  # numbers that are read of the pairs of a tile, for each of all its pairs: of more, one product is faster
+_MOST = 12  # multiplications one pair after the other, for each pair of a tile: of more, the whole product is faster
 _MANY, _WIDE = 512, 128  # queries and columns, from which on this is faster
 _A_PLACE = 2000  # labels for each of the k places, of which fewer leave too many pairs to score exactly
 
@@ -124,7 +124,7 @@ class Tiles:
         self._ids, self._scores = ids.gather(1, order), found.gather(1, order)
 
     def _scored(self, query: Tensor, column: Tensor, table: Tensor) -> Tensor:
-        """The exact scores of pairs: where they are many, among those of all, which one product makes."""
+        """The exact scores of pairs of a tile: one after the other, or, of many, out of the whole tile's product."""
         if len(query) * table.shape[1] > _MOST * len(self._queries) * len(table):
             return (self._queries @ table.T)[query, column]
         blocks = zip(torch.split(query, _PAIRS), torch.split(column, _PAIRS), strict=True)

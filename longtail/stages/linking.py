@@ -193,7 +193,8 @@ class Linking:
             rows, others = np.flatnonzero(fold == i), np.flatnonzero(fold != i)
             if folds > 1 and not self.train.targets[others].nnz:
                 continue  # there is nothing to learn links from
-            linker = self.linker(*(() if folds == 1 else (f"linker-without-{i + 1}-of-{folds}", others)))
+            without = f"linker-without-{i + 1}-of-{folds}"
+            linker = self.linker() if folds == 1 else self.linker(without, others)
             if self.run.plan is None:
                 found = Linked(linker, most, None).find(self.train.documents.take(rows))
                 ids[rows], chances = found.ids, Chances.learn(found, self.train.targets[rows])

@@ -27,6 +27,14 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "can_tile", lambda *_: True)
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pairs are scored one after the other, each time that some are."""
+    counts, vecdot = [], torch.linalg.vecdot
+    monkeypatch.setattr(torch.linalg, "vecdot", lambda *of: (counts.append(len(of[0])), vecdot(*of))[1])
+    return counts
+
+
 def whole(rows: int, width: int, seed: int, most: int) -> FloatArray:
     return np.random.default_rng(seed).integers(-most, most + 1, (rows, width)).astype(np.float32)
 
@@ -88,7 +96,9 @@ def test_threads_find_the_same(set_threads: Callable[[int], None]) -> None:
 
 
 @pytest.mark.parametrize("most", [0, LABELS], ids=["all at once", "one by one"])
-def test_pairs_that_are_not_ruled_out_are_scored_either_way(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_that_are_not_ruled_out_are_scored_either_way(
+    most: int, one_by_one: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tiles, "_MOST", most)
     table, asked = whole(LABELS, 64, 0, 9), whole(QUERIES, 64, 1, 9)
     exclude = csr_of_lists([[at, at + 1] for at in range(QUERIES)], LABELS)
@@ -97,6 +107,20 @@ def test_pairs_that_are_not_ruled_out_are_scored_either_way(most: int, monkeypat
     expected = sorted_whole(products, 10)
     np.testing.assert_array_equal(found.ids, expected.ids)
     np.testing.assert_array_equal(found.scores, expected.scores)
+    assert bool(one_by_one) == (most > 0)
+
+
+@pytest.mark.parametrize(("ruled_out", "at_once"), [(0, True), (LABELS - 40, False)], ids=["no label", "most labels"])
+def test_a_tile_is_multiplied_as_a_whole_where_8_bits_rule_little_out(
+    ruled_out: int, at_once: bool, one_by_one: list[int]
+) -> None:
+    """Labels that are alike cannot be told apart by 8 bits, and those that point the other way are out at once."""
+    draws = np.random.default_rng(5)
+    table = (1 + 1e-4 * draws.random((LABELS, 64))).astype(np.float32)
+    table[LABELS - ruled_out :] *= -1
+    found = Exact(table).search(np.ones((QUERIES, 64)), 5)
+    assert (np.isin(found.ids, np.argsort(-table.sum(1))[:8])).all()
+    assert bool(one_by_one) != at_once
 
 
 def test_fewer_labels_than_places_are_left() -> None:
