@@ -26,7 +26,7 @@ from longtail.search.remembering import Part, Remembering
 from longtail.topk import Float64Array, FloatArray, IntArray
 
 DOCUMENTS = "documents"  # in a run folder: the titles of what its model remembers, which the model works without
-_BLOCK = 65_536  # documents that are encoded at a time
+_BLOCK = 16_384  # documents that are encoded at a time
 _TITLE = 200  # characters of a title that are kept
 _LEAST = 0.1  # share of a label's documents that is kept, delta of the thesis, eq. 1.6
 _ARRAYS = ("blob", "offsets")

@@ -37,8 +37,8 @@ def side_by_side(*models: Bundle) -> Bundle | None:
     encoder = encoders[-1].with_table(_joined([encoder.table for encoder in encoders], known))
     heads, views = None, [model.heads.table for model in models if isinstance(model.heads, TwoHeads)]
     if views:
-        heads = TwoHeads(encoder, generator=torch.Generator())
-        heads.table = _joined([table for table in views if table is not None], known)
+        table = _joined([table for table in views if table is not None], known)
+        heads = TwoHeads(encoder, table=table, generator=torch.Generator())
     vectors = {kind: _beside([model.vectors[kind] for model in models], encoders[-1].width) for kind in last.vectors}
     both = replace(last, encoder=encoder, heads=heads, vectors=vectors)
     return replace(both, vectors={**both.vectors, "encoder": both.of_labels(both.labels)})
@@ -54,15 +54,15 @@ def is_bag(model: Model) -> bool:
 
 def _joined(tables: Sequence[Table], known: Sequence[BagTokenizer]) -> Table:
     """The rows of all beside each other, over the features that the last one knows; 0 for what another does not."""
-    names, weight = known[-1].features, tables[-1].weight
-    parts = []
+    names, device = known[-1].features, tables[-1].weight.device
+    joined = np.zeros((len(names), sum(table.width for table in tables)), np.float32)
+    start = 0
     for table, tokenizer in zip(tables, known, strict=True):
         at = {name: i for i, name in enumerate(tokenizer.features)}
         pairs = np.asarray([(i, at[name]) for i, name in enumerate(names) if name in at], np.int64).reshape(-1, 2)
-        part = np.zeros((len(names), table.width), np.float32)
-        part[pairs[:, 0]] = table.export()[pairs[:, 1]]
-        parts.append(part)
-    return Table(torch.from_numpy(np.concatenate(parts, axis=1)).to(weight.device))
+        joined[pairs[:, 0], start : start + table.width] = table.export()[pairs[:, 1]]
+        start += table.width
+    return Table(torch.from_numpy(joined).to(device))
 
 
 def _beside(vectors: Sequence[FloatArray], width: int) -> FloatArray:

@@ -66,11 +66,18 @@ class TwoHeads(Encoder):
         projection: D, the width of both projections; 0 for none.
         normalised: False gives `views` a u of any length, as the thesis trains (section 2.3); `forward` gives it unit
             length all the same.
+        table: of u, for a bag encoder; a copy of the encoder's own, where it starts, if left out.
         generator: draws their start.
     """
 
     def __init__(
-        self, encoder: Encoder, projection: int = 0, *, normalised: bool = True, generator: torch.Generator
+        self,
+        encoder: Encoder,
+        projection: int = 0,
+        *,
+        normalised: bool = True,
+        table: Table | None = None,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.text = TextHead(encoder, projection, generator=generator)
@@ -82,7 +89,7 @@ class TwoHeads(Encoder):
         if projection:
             self.project = nn.Sequential(_linear(encoder.width, projection, generator), nn.Dropout(0.1))
         elif (features := encoder.features) is not None:
-            self.table = deepcopy(features.table)
+            self.table = deepcopy(features.table) if table is None else table
         else:
             self.project = nn.Linear(encoder.width, encoder.width, bias=False)
             nn.init.eye_(self.project.weight)

@@ -14,7 +14,7 @@ from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
 _LOOKED = 20  # labels that are ranked again, at least
-_BLOCK, _ROWS = 64, 2**17  # queries, and labels, that are worked on at a time
+_BLOCK, _ROWS = 64, 2**14  # queries, and labels, that are worked on at a time
 _LEAST = 1e-9  # of a direction that no query has
 
 
@@ -45,16 +45,16 @@ def narrowings(queries: FloatArray, table: FloatArray, kept: Sequence[float] = K
         table: (L, W + 1).
         kept: shares, in (0, 1).
     """
-    q, w = queries[:, :-1].astype(np.float64), table[:, :-1].astype(np.float64)
-    moments, axes = np.linalg.eigh(q.T @ q / len(q))
+    moments, axes = np.linalg.eigh(_products(queries) / len(queries))
+    L = len(table)
     lengths = np.sqrt(np.maximum(moments, _LEAST))  # (W,)
     root = (axes * lengths) @ axes.T  # (W, W)
-    squares, directions = np.linalg.eigh(root @ (w.T @ w) @ root)
+    squares, directions = np.linalg.eigh(root @ _products(table) @ root)
     squares, directions = np.maximum(squares[::-1], _LEAST), directions[:, ::-1]
     shares = np.cumsum(squares) / squares.sum()  # (W,)
     for share in kept:
         count = int(np.searchsorted(shares, share)) + 1  # K
-        evenly = (squares[:count] / len(w)) ** 0.25  # mean squares are 1 in queries, and the one in brackets in labels
+        evenly = (squares[:count] / L) ** 0.25  # mean squares are 1 in queries, and the one in brackets in labels
         turn = np.linalg.qr(np.random.default_rng(0).standard_normal((count, count))).Q
         chosen = directions[:, :count]
         of_queries = (axes / lengths) @ axes.T @ (chosen * evenly) @ turn
@@ -97,6 +97,12 @@ class Narrowed:
                 start += _ROWS
             self._made = Exact(np.concatenate(parts), device=self._device)
         return self._made
+
+
+def _products(rows: FloatArray) -> Float64Array:
+    """(W, W) the sum of x x' over (n, W + 1) rows (x, 1); doubles of some rows at a time."""
+    blocks = (rows[start : start + _ROWS, :-1].astype(np.float64) for start in range(0, len(rows), _ROWS))
+    return sum((x.T @ x for x in blocks), start=np.zeros((rows.shape[1] - 1,) * 2))
 
 
 def _beside_one(of: Float64Array) -> FloatArray:

@@ -77,6 +77,10 @@ def with_refits(
 ) -> Any:
     """A model beside some that are trained on all documents, all ranking together by what it has learned.
 
+    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers
+    (`longtail.search.narrow`) as find 99.9 % of the first five labels of some documents, so that to ask all costs
+    little more than to ask one; of other encoders, the last model stays, and ranks by what the first has learned.
+
     Args:
         model: what a page made without the documents that it held out.
         run: of the page, or its plan.
@@ -93,7 +97,7 @@ def with_refits(
         problem = "only models whose one encoder is a bag of words rank together"
         raise NotTogether("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
     if run.plan is not None:
-        with run.plan.repeated(len(settings)):  # they differ in what they draw by lot alone
+        with run.plan.repeated(len(settings), together=is_bag(model)):  # they differ in what they draw by lot alone
             return again(run.within(_AGAIN), settings[0])
     keep_before_refit(run, model)
     run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")
@@ -101,7 +105,13 @@ def with_refits(
     for i, different in enumerate(settings, start=1):
         models.append(again(run.within(f"{_AGAIN}-{i}" if i > 1 else _AGAIN), different))
     learned = Learned.by(model)
-    return models[-1] if learned.fusion is None else all_as_one(models, learned, train)
+    if learned.fusion is None:
+        return models[-1]
+    together = side_by_side(*models)
+    if together is None:
+        return learned.given_to(models[-1], train)
+    del model, models  # they are as large as what was made of them
+    return narrowed(learned.given_to(together, train), train.documents)
 
 
 def forget_within(folder: Path) -> None:
@@ -110,24 +120,6 @@ def forget_within(folder: Path) -> None:
         forget_within(place.parent)
         remove_folder(place)
         remove_folder(place.parent / _BEFORE)
-
-
-def all_as_one(models: Sequence[Bundle], learned: Learned, train: Split) -> Bundle:
-    """The model that was trained without held-out documents and those that were trained on all, ranking together.
-
-    Bags of words are put side by side (`longtail.model.side_by_side`), and labels are looked for by as few numbers
-    (`longtail.search.narrow`) as find 99.9 % of the first five labels of some documents, so that to ask both costs what
-    one costs; of other encoders, the last model stays. Either ranks by what the first has learned.
-
-    Args:
-        models: the first, and those that were trained on all documents.
-        learned: by the first, on the held-out documents.
-        train: all documents.
-    """
-    together = side_by_side(*models)
-    if together is None:
-        return learned.given_to(models[-1], train)
-    return narrowed(learned.given_to(together, train), train.documents)
 
 
 def keep_before_refit(run: Run, model: Model) -> None:

@@ -102,12 +102,17 @@ class Plan:
         return found
 
     @contextmanager
-    def repeated(self, times: int) -> Iterator[None]:
-        """What is planned inside this context is done so many times, and each time leaves its parameters in memory."""
+    def repeated(self, times: int, *, together: bool) -> Iterator[None]:
+        """What is planned inside this context is done so many times, and each time leaves its parameters in memory.
+
+        Args:
+            times: how often.
+            together: all are put into one, which is as large again as they are.
+        """
         stages, work = len(self.stages), {name: replace(one) for name, one in self.work.items()}
         yield
         for i, stage in enumerate(self.stages[stages:], start=stages):
-            memory = stage.memory + 4 * (times - 1) * stage.parameters
+            memory = stage.memory + 4 * (times - 1 + times * together) * stage.parameters
             self.stages[i] = replace(stage, times=times * stage.times, memory=memory)
         for name, one in self.work.items():
             before = work.get(name, Work())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import shutil
+import weakref
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import torch
 
 from longtail import load, recipes
 from longtail.errors import BadInput
+from longtail.model.narrowing import narrowed
 from longtail.model.side_by_side import side_by_side
 from longtail.report.errors import errors_of_run
 from longtail.stages.held_out import FusionOptions
@@ -86,6 +89,25 @@ def test_several_refits_rank_beside_the_first_and_go_on_where_they_were_stopped(
     np.testing.assert_array_equal(again.vectors["classifier"], made.vectors["classifier"])
     assert not [*(tmp_path / "run").glob("refit*/model")]
     assert len([*(tmp_path / "run").glob("refit*")]) == 3
+
+
+def test_the_models_of_several_refits_are_let_go_once_they_are_one(data, monkeypatch):
+    """A model of four bags is as large as they are, so whoever held them would hold everything twice."""
+    models, alive = [], []
+
+    def joined(*four):
+        models.extend(weakref.ref(one.encoder) for one in four)
+        return side_by_side(*four)
+
+    def narrowing(model, documents):
+        gc.collect()
+        alive.extend(one() is not None for one in models)
+        return narrowed(model, documents)
+
+    monkeypatch.setattr("longtail.stages.refit.side_by_side", joined)
+    monkeypatch.setattr("longtail.stages.refit.narrowed", narrowing)
+    recipes.unidec(data, **SMALL, refit=True, refits=3)
+    assert alive == [False] * 4
 
 
 def test_what_cannot_rank_together_is_refused_before_it_is_trained(data, tmp_path):

@@ -51,6 +51,13 @@ def test_it_is_the_best_that_as_few_numbers_can_do(drawn):
     assert error(queries, table, narrow._replace(queries=blind, labels=blind)) > 1.4 * error(queries, table, narrow)
 
 
+def test_many_rows_are_summed_up_some_at_a_time(drawn, monkeypatch):
+    (whole,) = narrowings(*drawn, [0.9])
+    monkeypatch.setattr("longtail.search.narrow._ROWS", 7)
+    (parts,) = narrowings(*drawn, [0.9])
+    np.testing.assert_allclose(parts.queries @ parts.labels.T, whole.queries @ whole.labels.T, atol=1e-5)
+
+
 def test_what_no_query_has_costs_nothing_and_constants_stay(drawn):
     queries, table = drawn
     queries[:, 5:-1] = 0

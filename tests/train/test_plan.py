@@ -224,6 +224,16 @@ def test_several_runs_on_all_documents_are_planned_as_so_many_of_one(plans):
     }
 
 
+def test_what_is_made_of_several_runs_is_as_large_again_as_they_are(plans):
+    dry("unidec", epochs=6, refit=False)
+    (stage,) = plans[0].stages
+    for together, more in ((False, 2), (True, 5)):
+        plan = module.Plan(None)
+        with plan.repeated(3, together=together):
+            plan.stages.append(stage)
+        assert plan.memory == stage.memory + 4 * more * stage.parameters
+
+
 def test_a_dry_run_counts_renewals_within_an_epoch(plans):
     dry("unidec", epochs=6, refit=False, refresh_steps=3)
     dry("ance", epochs=4, refresh_steps=2, mine_from=1)
