@@ -12,7 +12,6 @@ from rich.console import Console
 from longtail.compare.jobs import Job, adopt, must_agree, outcome, predict, reached, run_peer, train
 from longtail.compare.methods import Method, distinct
 from longtail.compare.peer_exchange import must_be_there
-from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.errors import BadInput, LongtailError
 from longtail.files import replacing, write_json
@@ -20,6 +19,7 @@ from longtail.locks import in_turn
 from longtail.report.compose import about, report_of_rows
 from longtail.report.judge import Judge, Row, as_json, differences, judged
 from longtail.report.markdown import markdown
+from longtail.train.processes import OverBudget, Process
 
 
 def compare(

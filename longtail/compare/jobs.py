@@ -18,7 +18,6 @@ from longtail.compare.methods import Method
 from longtail.compare.peer_exchange import collect, prepare, program
 from longtail.compare.peers import PEERS
 from longtail.compare.peers.base import Peer
-from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.data.shape import fields_read, must_have_fields
 from longtail.data.split import Split
@@ -38,6 +37,7 @@ from longtail.stages.recipe import defaults_on, options_class
 from longtail.topk import TopK
 from longtail.train.cost import COST, Cost, read_cost
 from longtail.train.log import LOG, read_log
+from longtail.train.processes import Process
 from longtail.train.progress import INPUTS, must_have_read, settings_of
 
 _WHERE = {"device"}  # arguments that say where a run is made, which may go on elsewhere

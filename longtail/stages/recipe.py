@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeAlias, TypeVar, get_type_hints
 
@@ -18,11 +18,12 @@ from longtail.locks import alone
 from longtail.model import Model, open_model
 from longtail.options import NATURAL, POSITIVE, option, options_of, parsed, stored, text_of, time_of
 from longtail.shards.shard import Shards
+from longtail.stages.alongside import Alongside, runs_at_once
 from longtail.stages.budget import choice
 from longtail.stages.finished import finish
 from longtail.stages.inputs import inputs_of
 from longtail.stages.preset import Preset
-from longtail.stages.refit import forget_within, with_refits
+from longtail.stages.refit import by_name, forget_within, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -185,13 +186,8 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
         model = _fitted(page, run, dataset, o)
         return model
     first, ranks = run.ranks.first, run.ranks
-    with alone(None if run.planned or not first else run.progress.folder):  # one within another is held by that
-        defaults, given = {name: known.default for name, known in options_of(type(o)).items()}, stored(o)
-        inputs = {} if run.progress.folder is None else inputs_of(given)
-        begin = partial(
-            run.begin, page.__name__, dataset, given, seed=o.seed, device=o.device, defaults=defaults, inputs=inputs
-        )
-        ranks.in_turn(begin)  # the first looks at the folder, and mends what it must
+    with alone(run.progress.folder if first else None):
+        ranks.in_turn(lambda: _begin(page, run, dataset, o))  # the first looks at the folder, and mends what it must
         model = _finished(run)
         if model is not None:
             return model
@@ -207,6 +203,13 @@ def _trained(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, sai
         if run.folder is not None and first:
             forget_within(run.folder)
         return model
+
+
+def _begin(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> None:
+    """Make sure that the folder of a run is free, or its own."""
+    defaults, given = {name: known.default for name, known in options_of(type(o)).items()}, stored(o)
+    inputs = {} if run.progress.folder is None else inputs_of(given)
+    run.begin(page.__name__, dataset, given, seed=o.seed, device=o.device, defaults=defaults, inputs=inputs)
 
 
 def _prepare(page: _Page[Given, Made], run: Run, dataset: Dataset, o: Given, said: Sequence[str]) -> None:
@@ -279,7 +282,15 @@ def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> An
     def again(within: Run, different: Mapping[str, Any]) -> Any:
         return _trained(page, within, dataset, replace(o, **different), ())
 
-    return with_refits(page(run, dataset, o), run, dataset.train, o.for_refit(), again)
+    def claim(name: str) -> None:
+        within = run.within(name)
+        _begin(page, within, dataset, replace(o, **settings[name]))
+        within.progress.claim()
+
+    settings = by_name(o.for_refit())
+    alongside = Alongside(run, [*settings], runs_at_once(run, dataset, o, len(settings)), claim)
+    with alongside():
+        return with_refits(page(run, dataset, o), run, dataset.train, settings, alongside, again)
 
 
 def _finished(run: Run) -> Any:

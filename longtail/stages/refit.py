@@ -21,6 +21,7 @@ from longtail.model.remembering import remember
 from longtail.model.side_by_side import is_bag, side_by_side
 from longtail.modules.linker import Chances
 from longtail.search.fusion import Fusion
+from longtail.stages.alongside import Alongside
 from longtail.topk import Float64Array
 from longtail.train.run import Run
 
@@ -68,11 +69,17 @@ class NotTogether(BadInput):
     """Several runs on all documents were asked for, and models of their kind do not rank together."""
 
 
+def by_name(settings: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """What is different in each further run, by its name in the folder of the run."""
+    return {f"{_AGAIN}-{i}" if i > 1 else _AGAIN: different for i, different in enumerate(settings, start=1)}
+
+
 def with_refits(
     model: Any,
     run: Run,
     train: Split,
-    settings: Sequence[Mapping[str, Any]],
+    settings: Mapping[str, Mapping[str, Any]],
+    alongside: Alongside,
     again: Callable[[Run, Mapping[str, Any]], Any],
 ) -> Any:
     """A model beside some that are trained on all documents, all ranking together by what it has learned.
@@ -85,7 +92,8 @@ def with_refits(
         model: what a page made without the documents that it held out.
         run: of the page, or its plan.
         train: all documents.
-        settings: what is different in each further run; a model without a fusion has none.
+        settings: what is different in each further run, by its name; a model without a fusion has none.
+        alongside: says which of them are trained here, and waits for the others.
         again: trains the page in a run within this one, with other settings.
 
     Raises:
@@ -97,20 +105,20 @@ def with_refits(
         problem = "only models whose one encoder is a bag of words rank together"
         raise NotTogether("refits", problem, remedy="leave it at 1, or join runs by longtail ensemble")
     if run.plan is not None:
-        with run.plan.repeated(len(settings), together=is_bag(model)):  # they differ in what they draw by lot alone
-            return again(run.within(_AGAIN), settings[0])
+        name, different = next(iter(settings.items()))  # they differ in what they draw by lot alone
+        with run.plan.repeated(len(settings), at_once=alongside.at_once, together=is_bag(model)):
+            return again(run.within(name), different)
     keep_before_refit(run, model)
     run.log.say("once more, on all documents" if len(settings) == 1 else f"{len(settings)} times on all documents")
-    models = [model]
-    for i, different in enumerate(settings, start=1):
-        models.append(again(run.within(f"{_AGAIN}-{i}" if i > 1 else _AGAIN), different))
+    further = {name: again(run.within(name), settings[name]) for name in alongside.in_turn()}
+    models = [model, *(further[name] for name in settings)]
     learned = Learned.by(model)
     if learned.fusion is None:
         return models[-1]
     together = side_by_side(*models)
     if together is None:
         return learned.given_to(models[-1], train)
-    del model, models  # they are as large as what was made of them
+    del model, models, further  # they are as large as what was made of them
     return narrowed(learned.given_to(together, train), train.documents)
 
 

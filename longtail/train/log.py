@@ -65,6 +65,11 @@ class Log:
         """The log of a run of this name within this one, which the same listener is told of."""
         return Log(path, self.console, self.listener, f"{self._name}{name}/")
 
+    def tell_of(self, path: Path, name: str) -> None:
+        """Tell the listener of a run of this name within this one that another process has trained, by its log."""
+        for fields in read_log(path) if self.listener is not None else ():
+            self.within(None, name).write(**fields)
+
     def write(self, **fields: Any) -> None:
         """Append one line."""
         if self.listener is not None:

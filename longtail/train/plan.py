@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,20 +50,21 @@ class Plan:
         work: by name.
         held: bytes of the vectors that are held at once for a search.
         kept: bytes of what is solved piece by piece, which the run folder keeps.
+        at_once: runs that are trained at the same time, each in a process of its own.
     """
 
     def __init__(self, folder: Path | None, measured: dict[object, Any] | None = None) -> None:
         self._folder = folder
         self.stages: list[StagePlan] = []
         self.work: dict[str, Work] = {}
-        self.held = self.kept = 0
+        self.held, self.kept, self.at_once = 0, 0, 1
         self._counted: set[object] = set()
         self._measured = {} if measured is None else measured
 
     @property
     def seconds(self) -> float:
         """The estimated time of everything."""
-        trained = sum(stage.times * stage.epochs * stage.seconds for stage in self.stages)
+        trained = sum(stage.rounds * stage.epochs * stage.seconds for stage in self.stages)
         return trained + sum(work.seconds for work in self.work.values())
 
     @property
@@ -102,22 +104,27 @@ class Plan:
         return found
 
     @contextmanager
-    def repeated(self, times: int, *, together: bool) -> Iterator[None]:
+    def repeated(self, times: int, *, at_once: int, together: bool) -> Iterator[None]:
         """What is planned inside this context is done so many times, and each time leaves its parameters in memory.
 
         Args:
             times: how often.
+            at_once: how many of these, and of what was planned before, are trained at the same time.
             together: all are put into one, which is as large again as they are.
         """
         stages, work = len(self.stages), {name: replace(one) for name, one in self.work.items()}
         yield
+        self.at_once, rounds = (
+            at_once,
+            ceil((1 + times) / at_once) - 1,
+        )  # the first is under way beside what came before
         for i, stage in enumerate(self.stages[stages:], start=stages):
             memory = stage.memory + 4 * (times - 1 + times * together) * stage.parameters
-            self.stages[i] = replace(stage, times=times * stage.times, memory=memory)
+            self.stages[i] = replace(stage, times=times * stage.times, rounds=rounds * stage.rounds, memory=memory)
         for name, one in self.work.items():
             before = work.get(name, Work())
             one.times += (times - 1) * (one.times - before.times)
-            one.seconds += (times - 1) * (one.seconds - before.seconds)
+            one.seconds += (rounds - 1) * (one.seconds - before.seconds)
 
     def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
         """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
@@ -233,6 +240,8 @@ class Plan:
             lines.append((name, f"{times}{duration(work.seconds)}{held}"))
         if self.stages:
             lines.append(("parameters", f"{max(stage.parameters for stage in self.stages):,}"))
+        if self.at_once > 1:
+            lines.append(("at once", f"{self.at_once} runs, each in a process with a memory of its own"))
         lines.append(("peak memory", f"about {_size(self.memory)}"))
         lines.append(("disk", f"about {_size(self.disk)}"))
         lines.append(("in all", f"about {duration(self.seconds)}"))

@@ -25,7 +25,8 @@ class StagePlan:
         parameters: trained numbers.
         memory: estimated peak bytes of one process, on the device that trains.
         seconds: estimated time of an epoch.
-        times: how many stages of this kind there are, one after the other.
+        times: how many stages of this kind there are.
+        rounds: as many of them follow one another; the others are trained at the same time as these, or as a first one.
     """
 
     stage: str
@@ -41,6 +42,7 @@ class StagePlan:
     memory: int
     seconds: float
     times: int = 1
+    rounds: int = 1
 
 
 @dataclass(slots=True)

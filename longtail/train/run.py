@@ -54,17 +54,16 @@ class Run:
         log: where it says what it does.
         interval: seconds between checkpoints.
         dry: stop once the plan is made.
-        cache: a folder that keeps what is made from the data, for other runs to find; the run's own if left out, for
-            as long as it trains.
+        cache: keeps what is made from the data, for other runs to find; the run's own folder if left out, to its end.
         threads: of PyTorch; as many as it takes by itself if left out.
 
     Attributes:
-        recipe: its name, once it has begun.
-        seed, device, evaluate_every: those of the recipe's options.
+        recipe, seed, device, evaluate_every: its name and those of its options, once it has begun.
         ranks: the processes that train it.
         shards: that its steps are taken in, once it has begun; None for one.
         plan: what it would do, while its page is run for that.
         since: when it was made, of `time.monotonic`.
+        before_stage: called before each stage, when what it starts from is there; None for nothing to do.
     """
 
     def __init__(
@@ -88,6 +87,7 @@ class Run:
         self.interval, self.planned, self.since = interval, False, time.monotonic()
         self._made: dict[str, Any] = {}
         self._measured: dict[object, Any] = {}  # by plans
+        self.before_stage: Callable[[], object] | None = None
         self._within = ""  # the names of the folders of runs that it is in, before its stages in a plan
         if threads is not None:
             torch.set_num_threads(threads)
@@ -185,16 +185,17 @@ class Run:
             pace: how long it takes, and how its learning rates rise and fall.
             before_epoch: what is done between epochs, called with the number of the epoch that is about to begin.
             renewal: what is renewed between steps.
-            score: what a stage that may end by itself is to raise, on documents held out; the same in all processes.
+            score: what a stage that may end by itself is to raise, on held-out documents; the same in all processes.
             others: what else is part of a checkpoint, by name.
             reckoning: see `longtail.train.plan.Plan.stage`.
 
         Raises:
             BadInput: the stage is to end by itself, and has no score.
         """
-        epochs, schedule, warmup = pace
-        rise = batches.steps() if warmup is None else warmup
-        course = course_of(stage, epochs, schedule, rise, score, self.evaluate_every)
+        rise = batches.steps() if pace.warmup is None else pace.warmup
+        course = course_of(stage, pace.epochs, pace.schedule, rise, score, self.evaluate_every)
+        if self.before_stage is not None:
+            self.before_stage()
         if self.plan is None:
             with self.log.parts(stage):
                 fit(
@@ -214,8 +215,8 @@ class Run:
             note_ranks(self.log, self.ranks)
             return
         name = self._within + stage
-        self.plan.stage(name, objective, batches, optimizer, modules, epochs=epochs, reckoning=reckoning)
-        for epoch in range(epochs):
+        self.plan.stage(name, objective, batches, optimizer, modules, epochs=pace.epochs, reckoning=reckoning)
+        for epoch in range(pace.epochs):
             if before_epoch is not None:
                 before_epoch(epoch)
             if renewal is not None:

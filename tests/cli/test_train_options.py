@@ -9,11 +9,11 @@ import pytest
 
 from longtail import LongtailError, recipes
 from longtail.cli.verbs import command_of
-from longtail.compare.processes import Process
 from longtail.data.dataset import Dataset
 from longtail.options import options_of
 from longtail.stages.recipe import options_class
 from longtail.train.log import WITHIN
+from longtail.train.processes import Process
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,13 @@ from longtail.compare.methods import Method
 from longtail.compare.peer_exchange import collect, must_be_there, prepare
 from longtail.compare.peers import BM25, PEERS, NapkinXC, Neighbours, XRTransformer
 from longtail.compare.peers.base import Given
-from longtail.compare.processes import OverBudget, Process
 from longtail.data.dataset import Dataset
 from longtail.data.sparse import csr_of_lists
 from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput, LongtailError
 from longtail.testing.planted import planted
 from longtail.topk import rank
+from longtail.train.processes import OverBudget, Process
 
 
 @pytest.fixture(scope="module")

@@ -224,14 +224,36 @@ def test_several_runs_on_all_documents_are_planned_as_so_many_of_one(plans):
     }
 
 
-def test_what_is_made_of_several_runs_is_as_large_again_as_they_are(plans):
+@pytest.fixture
+def stage(plans):
     dry("unidec", epochs=6, refit=False)
-    (stage,) = plans[0].stages
+    return plans.pop().stages[0]
+
+
+def test_what_is_made_of_several_runs_is_as_large_again_as_they_are(stage):
     for together, more in ((False, 2), (True, 5)):
         plan = module.Plan(None)
-        with plan.repeated(3, together=together):
+        with plan.repeated(3, at_once=1, together=together):
             plan.stages.append(stage)
         assert plan.memory == stage.memory + 4 * more * stage.parameters
+
+
+@pytest.mark.parametrize(
+    ("times", "at_once", "rounds"), [(1, 1, 2), (3, 1, 4), (1, 2, 1), (3, 2, 2), (2, 2, 2), (3, 4, 1)]
+)
+def test_runs_at_once_take_the_time_of_their_rounds_and_the_disk_of_all(stage, times, at_once, rounds):
+    """A first run and some further ones that are like it: so many rounds of as many at once."""
+    plan = module.Plan(None)
+    plan.stages.append(stage)
+    plan.add("fusion", 7.0)
+    with plan.repeated(times, at_once=at_once, together=True):
+        plan.stages.append(stage)
+        plan.add("fusion", 7.0)
+    assert plan.seconds == pytest.approx(rounds * (6 * stage.seconds + 7))
+    assert plan.disk == (1 + times + 3) * 4 * stage.parameters
+    assert plan.work["fusion"].times == 1 + times
+    said = dict(plan._lines())
+    assert said.get("at once", "").startswith(f"{at_once} runs, each in a process") == (at_once > 1)
 
 
 def test_a_dry_run_counts_renewals_within_an_epoch(plans):

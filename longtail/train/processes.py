@@ -1,4 +1,4 @@
-"""Processes of a comparison: one run each, with a lock that they hold and a time after which they are stopped."""
+"""Processes that train one run each, which end with the one that started them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from longtail.ending import at_the_end
@@ -18,6 +18,7 @@ from longtail.options import time_of
 from longtail.train.cost import COST, read_cost
 from longtail.train.log import WITHIN
 
+_THREADS = "OMP_NUM_THREADS"  # an environment variable, which PyTorch and the libraries of NumPy read
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl
 
 
@@ -36,11 +37,20 @@ class Process:
         inherited: file descriptors that a process inherits, so that a lock on them lasts as long as the process.
         quiet: keep what it prints to itself.
         budget: seconds of a run, over all its processes; None for no limit.
+        threads: of a process; as many as it takes by itself if left out.
+        running: those that run now.
     """
 
     inherited: tuple[int, ...]
     quiet: bool
     budget: float | None = None
+    threads: int | None = None
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def stop(self) -> None:
+        """Stop those that run now: `run` then fails, in the threads that wait for them."""
+        for process in tuple(self.running):
+            process.kill()
 
     def must_be_left(self, folder: Path) -> None:
         """Refuse a run that has used its budget up.
@@ -70,9 +80,10 @@ class Process:
             text=True,
             errors="replace",
             pass_fds=self.inherited,
-            env={**os.environ, WITHIN: "1"},
+            env={**os.environ, WITHIN: "1", **({} if self.threads is None else {_THREADS: str(self.threads)})},
             preexec_fn=_ending_with(os.getpid()),  # noqa: PLW1509 - it takes no lock that a thread may hold
         )
+        self.running.append(process)
         try:
             with at_the_end(process.kill):
                 _, errors = process.communicate(timeout=None if self.budget is None else self.budget - spent)
@@ -84,6 +95,7 @@ class Process:
             raise OverBudget(self.budget) from None
         finally:
             process.kill()
+            self.running.remove(process)
         if process.returncode < 0:
             raise LongtailError(f"the process was ended by signal {-process.returncode}; 9 may mean too little memory")
         if process.returncode:
