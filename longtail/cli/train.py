@@ -235,6 +235,7 @@ def resume(
         found = f"expected a run of longtail train, found one of longtail {settings['recipe']}"
         raise BadInput(run, found, remedy=f"give longtail {settings['recipe']} again")
     going_on = run_in(run, interval=checkpoint_every, cache=cache, threads=threads)
+    going_on.planned = (run.resolve().parent / "run.json").exists()  # a run within one is in the plan of that
     dataset = Dataset.read(data_of(run, None))
     train_in(settings["recipe"], dataset, going_on, settings["arguments"], tracked)
 

@@ -99,8 +99,9 @@ class Plan:
         return new
 
     def once(self, of: object, measure: Callable[[], Result]) -> Result:
-        """What is measured once for all plans of a run, as the seconds of a unit of something."""
-        found: Result = self._measured[of] if of in self._measured else self._measured.setdefault(of, measure())
+        """What is measured once for all plans of a run and as many threads, as the seconds of a unit of something."""
+        key = of, torch.get_num_threads()
+        found: Result = self._measured[key] if key in self._measured else self._measured.setdefault(key, measure())
         return found
 
     @contextmanager

@@ -89,13 +89,20 @@ def must_be_the_same(model, other):
 
 
 @pytest.mark.usefixtures("at_once")
-def test_runs_at_once_are_those_that_one_process_trains_in_turn(data, in_turn, tmp_path):
-    told = Told()
+def test_runs_at_once_are_those_that_one_process_trains_in_turn(data, in_turn, tmp_path, monkeypatch):
+    told, ran, plain = Told(), [], Process.run
+
+    def run(self, command, folder, **options):
+        plain(self, command, folder, **options)
+        ran.append(command[4])
+
+    monkeypatch.setattr(Process, "run", run)
     model, said = trained(data, tmp_path / "run", told)
     must_be_the_same(model, in_turn)
     assert "2 runs at once, of 1 thread each" in said
-    elsewhere = [any("plan" in line for line in read_log(tmp_path / "run" / name / "metrics.jsonl")) for name in NAMES]
-    assert elsewhere == [False, True]  # a process of its own plans what it does
+    assert all((tmp_path / "run" / name / "cost.json").exists() for name in NAMES)
+    assert ran == [str(tmp_path / "run" / "refit-2")]
+    assert not any("plan" in line for line in read_log(tmp_path / "run" / "refit-2" / "metrics.jsonl"))
     assert {("", "joint"), ("refit/", "joint"), ("refit-2/", "joint")} <= set(told.runs)
     assert not [*(tmp_path / "run").glob("**/.lock"), *(tmp_path / "run").glob("refit*/model")]
 

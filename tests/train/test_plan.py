@@ -256,6 +256,13 @@ def test_runs_at_once_take_the_time_of_their_rounds_and_the_disk_of_all(stage, t
     assert said.get("at once", "").startswith(f"{at_once} runs, each in a process") == (at_once > 1)
 
 
+def test_what_is_measured_serves_other_plans_of_as_many_threads(monkeypatch):
+    measured, times = {}, iter((1.0, 2.0, 3.0))
+    asked = [module.Plan(None, measured).once("step", lambda: next(times)) for _ in range(2)]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 17)
+    assert [*asked, module.Plan(None, measured).once("step", lambda: next(times))] == [1.0, 1.0, 2.0]
+
+
 def test_a_dry_run_counts_renewals_within_an_epoch(plans):
     dry("unidec", epochs=6, refit=False, refresh_steps=3)
     dry("ance", epochs=4, refresh_steps=2, mine_from=1)
