@@ -41,12 +41,11 @@ def runs_at_once(run: Run, dataset: Dataset, o: Any, further: int) -> int:
         o: the options of the recipe.
         further: how many further runs there are.
     """
-    reads_again = dataset.folder is not None and (run.folder is not None or run.dry)
-    is_bag = encoder_named(getattr(o, "encoder", "minilm")).kind is BagEncoder
-    alone = run.ranks.world == 1 and run.shards is None and run.device.type == "cpu"
-    if not (further and reads_again and is_bag and alone) or len(dataset.train) < _FEWEST:
+    if not further or len(dataset.train) < _FEWEST or encoder_named(o.encoder).kind is not BagEncoder:
         return 1
-    return min(torch.get_num_threads(), 1 + further)
+    reads_again = dataset.folder is not None and (run.folder is not None or run.dry)
+    alone = run.ranks.world == 1 and run.shards is None and run.device.type == "cpu"
+    return min(torch.get_num_threads(), 1 + further) if reads_again and alone else 1
 
 
 class Alongside:
