@@ -115,10 +115,8 @@ class Plan:
         """
         stages, work = len(self.stages), {name: replace(one) for name, one in self.work.items()}
         yield
-        self.at_once, rounds = (
-            at_once,
-            ceil((1 + times) / at_once) - 1,
-        )  # the first is under way beside what came before
+        self.at_once = at_once
+        rounds = ceil((1 + times) / at_once) - 1  # after the first one, which has what came before in it
         for i, stage in enumerate(self.stages[stages:], start=stages):
             memory = stage.memory + 4 * (times - 1 + times * together) * stage.parameters
             self.stages[i] = replace(stage, times=times * stage.times, rounds=rounds * stage.rounds, memory=memory)
