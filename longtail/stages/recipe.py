@@ -73,7 +73,7 @@ class RunOptions:
     )
     preset: str | None = option(
         None,
-        "best, for all that is known to gain, in some four times the time (of unidec; docs/guides/choosing.md), or "
+        "best, for all that is known to gain, in two to four times the time (unidec; docs/guides/choosing.md), or "
         "paper, for what the method's paper sets; what else is given comes before either",
         choices=("best", "paper"),
     )
