@@ -1,8 +1,8 @@
 """Runs within a run that are trained while it is, in processes of their own.
 
 A step of a bag of words is many short operations, between which the threads of one process wait for each other, so that
-runs side by side, of fewer threads each, are done sooner than in turn (docs/guides/time.md). A run that is trained so
-is like any other: whoever goes on with it finds what another process has left.
+runs at once, of fewer threads each, are done sooner than in turn (docs/guides/time.md). A run that is trained so is
+like any other: whoever goes on with it finds what another process has left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from longtail.train.log import LOG
 from longtail.train.processes import Process
 from longtail.train.run import Run
 
-_FEWEST = 10_000  # documents, of fewer of which a process takes as long to start as a run to train
+_FEWEST = 10_000  # documents, of fewer of which to start a process, which reads all of them anew, is not worth it
 _GROWS = 3  # times as large as at its first stage a run may become: moments, a search, what it learns on held-out texts
 
 
@@ -96,8 +96,8 @@ class Alongside:
     def _begin(self) -> None:
         """Begin with the further runs, once; a plan only takes the threads that the run will have."""
         self._run.before_stage, threads = None, torch.get_num_threads()
-        self.at_once = min(self.at_once, free_memory_bytes() // (_GROWS * resident_bytes()))
-        if self.at_once < 2:
+        self.at_once = max(1, min(self.at_once, free_memory_bytes() // (_GROWS * resident_bytes())))
+        if self.at_once == 1:
             return
         each = threads // self.at_once
         torch.set_num_threads(each)

@@ -23,7 +23,7 @@ from longtail.stages.budget import choice
 from longtail.stages.finished import finish
 from longtail.stages.inputs import inputs_of
 from longtail.stages.preset import Preset
-from longtail.stages.refit import by_name, forget_within, with_refits
+from longtail.stages.refit import forget_within, further_runs, with_refits
 from longtail.stages.signature import arguments, signature
 from longtail.train.plan import Plan, Planned
 from longtail.train.run import Run
@@ -73,7 +73,7 @@ class RunOptions:
     )
     preset: str | None = option(
         None,
-        "best, for all that is known to gain, in two to four times the time (unidec; docs/guides/choosing.md), or "
+        "best, for all that is known to gain, in three to four times the time (unidec; docs/guides/choosing.md), or "
         "paper, for what the method's paper sets; what else is given comes before either",
         choices=("best", "paper"),
     )
@@ -287,7 +287,7 @@ def _fitted(page: _Page[Given, Any], run: Run, dataset: Dataset, o: Given) -> An
         _begin(page, within, dataset, replace(o, **settings[name]))
         within.progress.claim()
 
-    settings = by_name(o.for_refit())
+    settings = further_runs(o.for_refit())
     alongside = Alongside(run, [*settings], runs_at_once(run, dataset, o, len(settings)), claim)
     with alongside():
         return with_refits(page(run, dataset, o), run, dataset.train, settings, alongside, again)

@@ -69,7 +69,7 @@ class NotTogether(BadInput):
     """Several runs on all documents were asked for, and models of their kind do not rank together."""
 
 
-def by_name(settings: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def further_runs(settings: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     """What is different in each further run, by its name in the folder of the run."""
     return {f"{_AGAIN}-{i}" if i > 1 else _AGAIN: different for i, different in enumerate(settings, start=1)}
 

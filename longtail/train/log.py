@@ -67,8 +67,9 @@ class Log:
 
     def tell_of(self, path: Path, name: str) -> None:
         """Tell the listener of a run of this name within this one that another process has trained, by its log."""
+        log = self.within(None, name)
         for fields in read_log(path) if self.listener is not None else ():
-            self.within(None, name).write(**fields)
+            log.write(**fields)
 
     def write(self, **fields: Any) -> None:
         """Append one line."""

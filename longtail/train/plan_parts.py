@@ -26,7 +26,7 @@ class StagePlan:
         memory: estimated peak bytes of one process, on the device that trains.
         seconds: estimated time of an epoch.
         times: how many stages of this kind there are.
-        rounds: as many of them follow one another; the others are trained at the same time as these, or as a first one.
+        rounds: how many of them add to the time of the run: the others are trained while these are, or what is before.
     """
 
     stage: str

@@ -237,6 +237,13 @@ def test_how_a_process_failed_is_said(tmp_path):
         process.run([sys.executable, "-c", "import os; os.kill(os.getpid(), 9)"], tmp_path)
 
 
+def test_a_process_has_the_threads_that_it_is_given(tmp_path):
+    program = "import os, sys; sys.exit(os.environ.get('OMP_NUM_THREADS') != '3')"
+    Process(inherited=(), quiet=True, threads=3).run([sys.executable, "-c", program], tmp_path)
+    with pytest.raises(LongtailError, match=r"^exit status 1$"):
+        Process(inherited=(), quiet=True, threads=2).run([sys.executable, "-c", program], tmp_path)
+
+
 def test_how_far_a_stopped_run_came(tmp_path):
     assert reached(tmp_path) == ""
     lines = [{"stage": "encoder", "epoch": 7, "terms": {}}, {"stage": "encoder", "epoch": 7, "graphs": {}}]

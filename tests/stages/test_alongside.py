@@ -108,8 +108,9 @@ def test_runs_at_once_are_those_that_one_process_trains_in_turn(data, in_turn, t
 
 
 @pytest.mark.usefixtures("at_once")
-def test_runs_are_trained_in_turn_where_memory_is_short(data, in_turn, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "free_memory_bytes", lambda: 5 * module.resident_bytes())
+@pytest.mark.parametrize("as_large", [1, 5])
+def test_runs_are_trained_in_turn_where_memory_is_short(data, in_turn, tmp_path, monkeypatch, as_large):
+    monkeypatch.setattr(module, "free_memory_bytes", lambda: as_large * module.resident_bytes())
     model, said = trained(data, tmp_path / "run")
     must_be_the_same(model, in_turn)
     assert "at once" not in said
