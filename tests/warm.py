@@ -136,6 +136,8 @@ def _do(arguments: Sequence[str], largest: int | None, folder: str | None, envir
 def _serve(folder: Path) -> None:
     """Answer commands until there are no more."""
     import_verbs()
+    import transformers.models.bert.modeling_bert  # noqa: F401  (of the encoder that most tests of transformers have)
+
     os.fsync = os.fstat  # as `no_wait_for_the_disk` of the tests has it
     gc.freeze()  # a collection in a child would copy all that it shares
     for line in sys.stdin:

@@ -68,7 +68,7 @@ def test_a_run_killed_at_random_moments_ends_as_an_unbroken_one(
 
     killed, moments = tmp_path / "killed", random.Random(0)
     deaths = 0
-    for _ in range(5):
+    for _ in range(3):
         if (killed / "run.json").exists():
             process = start_longtail("resume", killed, "--checkpoint-every", 0.05)
         else:

@@ -34,7 +34,7 @@ for kill in range(50):
             catalogue.withdraw(kept[0].number - i % 2)
             os.write(writer, f"corrected {kept[1].number} {i}\\n".encode())
     os.close(writer)
-    time.sleep(moments.uniform(0.01, 0.25))
+    time.sleep(moments.uniform(0.01, 0.15))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     lines = open(reader).read().splitlines()
