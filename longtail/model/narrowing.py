@@ -12,7 +12,10 @@ from longtail.search.narrow import Narrowing, narrowings
 from longtail.topk import FloatArray
 
 _ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
-_TRIED, _FIRST = 500, 5  # texts that say whether it does, by how much of their first labels it finds
+_TRIED, _FIRST = (
+    1024,
+    5,
+)  # texts that say whether it does (a half at least, which 8 bits look for), by their first labels
 _SAME, _STILL = 0.999, 0.99  # of documents that it was made for, and of labels that came since
 
 

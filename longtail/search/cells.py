@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import CSR, offsets_of
-from longtail.search.exact import Exact, as_whole, finite
+from longtail.search.exact import Quantized, as_whole, finite
 from longtail.search.int8 import has_whole_products, in_8_bits
 from longtail.threads import side_by_side
 from longtail.topk import FloatArray, IntArray, TopK, rank
@@ -267,7 +267,7 @@ class Near:
     """
 
     def __init__(self, table: FloatArray, *, device: torch.device, generator: np.random.Generator) -> None:
-        self._exact, self._generator = Exact(table, device=device), generator
+        self._exact, self._generator = Quantized(table, device=device), generator
 
     @cached_property
     def _cells(self) -> Cells:

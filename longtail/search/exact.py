@@ -20,6 +20,7 @@ from longtail.data.sparse import CSR, holds
 from longtail.errors import BadInput
 from longtail.search.base import Rows, check_search
 from longtail.search.int8 import FEW, LARGE, Int8Prefilter, can_prefilter
+from longtail.search.quantized import can_quantize, search_quantized
 from longtail.search.tiles import can_tile, search_in_tiles
 from longtail.topk import FloatArray, TopK, rank
 
@@ -47,6 +48,8 @@ class Exact:
     Raises:
         BadInput: a vector holds NaN or infinity.
     """
+
+    _quantized = False
 
     def __init__(
         self,
@@ -87,6 +90,9 @@ class Exact:
             if exclude is not None:
                 found[holds(exclude, labels_of)] = -np.inf
             return rank(labels_of, found, k)
+        if self._quantized and can_quantize(self.table, len(vectors), k):
+            self._prefilter = self._prefilter or Int8Prefilter(self.table)
+            return search_quantized(self.table, self._prefilter, vectors, k, exclude)
         if can_tile(self.table, len(vectors), k):
             self._prefilter = self._prefilter or Int8Prefilter(self.table)
             return search_in_tiles(self.table, self._prefilter, vectors, k, exclude)
@@ -109,6 +115,16 @@ class Exact:
             return torch.arange(len(self.table), device=self.device)
         self._prefilter = self._prefilter or Int8Prefilter(self.table)
         return self._prefilter.candidates(queries, k)
+
+
+class Quantized(Exact):
+    """Exact search, but of very many queries on a CPU by 8 bits alone (`longtail.search.quantized`).
+
+    Of the labels that are first some in a thousand are others then: enough for hard negatives, which are drawn from
+    what is found, and for labels that are ranked anew. Scores are those of 8 bits.
+    """
+
+    _quantized = True
 
 
 def exact_over(rows: Rows, labels: int, _queries: FloatArray) -> Exact:

@@ -128,11 +128,23 @@ class Int8Prefilter:
         Returns:
             (q, 1) by how much any of them can be too large at most, in such steps.
         """
-        found = numbers[: out.numel()].view(out.shape)
-        torch._int_mm(whole.digits, self._rows[labels].T, out=found)  # noqa: SLF001
         others = torch.stack([self._last[labels], self._error[labels], self._length[labels]])  # (3, n)
-        out.copy_(found).mul_(self._scale[labels]).addmm_(whole.others, others)
+        self._multiply(whole, labels, numbers, out).addmm_(whole.others, others)
         return 2 * (whole.others[:, 1:] @ others[1:].amax(1))[:, None]
+
+    def scores(self, whole: Whole, labels: slice, numbers: Tensor, out: Tensor) -> None:
+        """The inner products of some queries with some rows as 8 bits have them, in the steps of a query; as `most`."""
+        self._multiply(whole, labels, numbers, out).addmm_(whole.others[:, :1], self._last[None, labels])
+
+    def _multiply(self, whole: Whole, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
+        """(q, n) the same without the last number; of up to 1,040 columns, whatever the processor."""
+        rows = self._rows[labels]
+        if has_whole_products():
+            found = numbers[: out.numel()].view(out.shape)
+            out.copy_(torch._int_mm(whole.digits, rows.T, out=found))  # noqa: SLF001
+        else:
+            out.copy_(whole.digits.float() @ rows.float().T)  # whole numbers, too: below 2^24 none is rounded
+        return out.mul_(self._scale[labels])
 
     def _product(self, body: Tensor) -> tuple[Tensor, Tensor, float]:
         """Queries in fewer bits (Q, D - 1), their products with all rows (Q, L), and by what these may be rounded."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import CSR
-from longtail.search.exact import Exact
+from longtail.search.exact import Exact, Quantized
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
@@ -95,7 +95,7 @@ class Narrowed:
             while not parts or len(parts[-1]) == _ROWS:
                 parts.append(self._rows(slice(start, start + _ROWS)) @ self._narrow.labels)
                 start += _ROWS
-            self._made = Exact(np.concatenate(parts), device=self._device)
+            self._made = Quantized(np.concatenate(parts), device=self._device)
         return self._made
 
 
