@@ -16,8 +16,9 @@ from longtail.search.int8 import Int8Prefilter, can_prefilter
 from longtail.threads import side_by_side
 from longtail.topk import TopK
 
-_QUERIES, _LABELS = 128, 2**15  # of a tile
-_GROUP = 32  # labels of which the best one speaks
+_QUERIES, _LABELS = 256, 2**15  # whose scores are held
+_TILE = 2048  # labels whose scores are made in one go, and stay in the cache while their groups are
+_GROUP = 64  # labels of which the best one speaks
 _MANY, _WIDE, _LARGE = 512, 128, 2**14  # queries, columns and labels, from which on this is faster
 
 
@@ -50,24 +51,30 @@ def search_quantized(table: Tensor, prefilter: Int8Prefilter, queries: Tensor, k
 
 
 def _search(labels: int, prefilter: Int8Prefilter, queries: Tensor, k: int, exclude: CSR | None) -> TopK:
-    """The same for the queries of a tile, one tile after the other."""
-    whole = prefilter.whole(queries)
-    numbers, room = (torch.empty(len(queries) * min(_LABELS, labels + _GROUP), dtype=of) for of in (torch.int32, None))
-    best: list[tuple[Tensor, Tensor]] = []  # scores and ids, (q, k) of each tile
+    """The same for as many queries as scores are held of."""
+    whole, height, groups = prefilter.whole(queries), len(queries), _TILE // _GROUP
+    held = min(_LABELS, -(-labels // _TILE) * _TILE)
+    numbers, room = torch.empty(height * _TILE, dtype=torch.int32), torch.empty(height * held)
+    best: list[tuple[Tensor, Tensor]] = []  # scores and ids, (q, k) of each block of labels
     for start in range(0, labels, _LABELS):
         part = slice(start, min(start + _LABELS, labels))
-        width = part.stop - start
-        groups = -(-width // _GROUP)
-        scores = room[: len(queries) * groups * _GROUP].view(len(queries), -1)
-        scores[:, width:] = -torch.inf
-        prefilter.scores(whole, part, numbers, scores[:, :width])
-        if exclude is not None:
-            hidden = exclude[:, part].tocoo()
-            scores[hidden.row, hidden.col] = -torch.inf
-        first = scores.view(len(queries), _GROUP, groups).amax(1).topk(min(k, groups), sorted=False).indices
-        columns = (first[:, :, None] + torch.arange(_GROUP) * groups).flatten(1)  # of these groups
-        top = scores.gather(1, columns).topk(min(k, columns.shape[1]), sorted=False)
-        best.append((top.values, columns.gather(1, top.indices) + start))
+        tiles = -(-(part.stop - start) // _TILE)
+        scores = room[: height * tiles * _TILE].view(height, tiles, _TILE)
+        tops = torch.empty(height, tiles, groups)
+        for tile in range(tiles):
+            some = slice(start + tile * _TILE, min(start + (tile + 1) * _TILE, labels))
+            width = some.stop - some.start
+            scores[:, tile, width:] = -torch.inf
+            prefilter.scores(whole, some, numbers, scores[:, tile, :width])
+            if exclude is not None:
+                hidden = exclude[:, some].tocoo()
+                scores[hidden.row, tile, hidden.col] = -torch.inf
+            tops[:, tile] = scores[:, tile].view(height, _GROUP, groups).amax(1)
+        first = tops.flatten(1).topk(min(k, tiles * groups), sorted=False).indices
+        of_tile, of_group = first // groups * _TILE, first % groups
+        columns = (of_tile + of_group)[:, :, None] + torch.arange(0, _TILE, groups)  # (q, k, GROUP)
+        top = scores.flatten(1).gather(1, columns.flatten(1)).topk(min(k, columns[0].numel()), sorted=False)
+        best.append((top.values, columns.flatten(1).gather(1, top.indices) + start))
     found, ids = (torch.cat(of, dim=1) for of in zip(*best, strict=True))
     order = found.topk(k)
     ids = ids.gather(1, order.indices).masked_fill_(order.values.isneginf(), -1)

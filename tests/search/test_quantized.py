@@ -23,9 +23,9 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "_int_mm"), reason="this PyTo
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of 32 queries and 512 labels, of which neither number is a whole multiple, for every search."""
-    monkeypatch.setattr(quantized, "_QUERIES", 32)
-    monkeypatch.setattr(quantized, "_LABELS", 512)
+    """Tiles of 32 queries and 256 labels, of which neither number is a whole multiple, for every search."""
+    for name, size in (("_QUERIES", 32), ("_LABELS", 1024), ("_TILE", 256), ("_GROUP", 32)):
+        monkeypatch.setattr(quantized, name, size)
     monkeypatch.setattr(exact, "can_quantize", lambda *_: True)
 
 
@@ -115,8 +115,8 @@ def test_every_processor_finds_the_same(of: int, monkeypatch: pytest.MonkeyPatch
 def test_it_is_for_large_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     table = torch.zeros(2**14, 128)
-    assert can_quantize(table, 512, 512)
-    assert not can_quantize(table, 512, 513)  # places of as many groups
+    assert can_quantize(table, 512, 256)
+    assert not can_quantize(table, 512, 257)  # places of as many groups
     assert not can_quantize(table, 511, 6)
     assert not can_quantize(table[:, 1:], 512, 6)
     assert not can_quantize(table[1:], 512, 6)
