@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from longtail.data.dataset import Dataset
 from longtail.data.describe import words
 from longtail.data.holdout import rows_evenly
+from longtail.data.texts import Strings
 from longtail.errors import BadInput
 
 _TITLE, _CONTENT = "title", "content"
 _TELLS, _SHORT = 8, 64  # words of a content on average: fewer cost rare labels on one set of two, more take long
-_COUNTED = 10_000  # documents whose words are counted
+_COUNTED = 10_000  # documents whose words are counted, and nodes, and labels
+_WORD = re.compile(r"\w+")
 
 
 class Shape(NamedTuple):
@@ -21,7 +24,7 @@ class Shape(NamedTuple):
     Attributes:
         documents: N, of training.
         fields: those that are read where no others are asked for (`fields_read`).
-        graphs: whether there are some.
+        graphs: whether there are some whose nodes say something: a word of some of the texts.
     """
 
     documents: int
@@ -31,7 +34,7 @@ class Shape(NamedTuple):
     @classmethod
     def of(cls, dataset: Dataset) -> Shape:
         """Of a data set as it was read."""
-        return cls(len(dataset.train), fields_read(dataset), bool(dataset.graphs))
+        return cls(len(dataset.train), fields_read(dataset), bool(dataset.graphs) and _nodes_say_something(dataset))
 
 
 def fields_read(dataset: Dataset) -> tuple[str, ...]:
@@ -48,6 +51,19 @@ def fields_read(dataset: Dataset) -> tuple[str, ...]:
     some = counts[counts > 0]
     short = 2 * len(some) > len(counts) and _TELLS <= some.mean() <= _SHORT
     return (_TITLE, _CONTENT) if short else (_TITLE,)
+
+
+def _nodes_say_something(dataset: Dataset) -> bool:
+    """Whether a node of a graph has a word of a title, of some thousands of each."""
+    titles = (split.fields[_TITLE] for split in (dataset.train.documents, dataset.labels))
+    known = {word for texts in titles for word in _words(texts)}
+    return any(not known.isdisjoint(_words(graph.nodes)) for graph in dataset.graphs.values())
+
+
+def _words(texts: Strings) -> Iterator[str]:
+    """The words of some of the texts."""
+    for text in texts.take(rows_evenly(len(texts), _COUNTED)):
+        yield from _WORD.findall(text.lower())
 
 
 def must_have_fields(dataset: Dataset, fields: Sequence[str]) -> None:

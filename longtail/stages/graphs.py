@@ -180,19 +180,25 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         every: epochs between two prunings.
 
     Raises:
-        BadInput: there is no such graph or weight, or a graph that was asked for by name has no edge.
+        BadInput: there is no such graph or weight, or a graph that was asked for by name has no edge to a node that
+            says something, or none has.
     """
     text, run = task.text, task.text.run
     walking: dict[str, Any] = {"restart": o.walk_restart, "keep": o.walk_keep, "hub_degree": o.hub_degree}
     again = partial(walk, **walking) if o.walk_again else None
-    pools, tables = {}, {}
-    for name in chosen(task.rows, o.graphs):
+    pools: dict[str, Neighbours] = {}
+    tables = {}
+    names = chosen(task.rows, o.graphs)
+    for name in names:
         graph = task.rows.graphs[name]
         table = text.tokens(Texts.of_columns({"title": graph.nodes}), ("title",))
         used = (np.diff(table.offsets) > 0) & (_degrees(graph) >= o.node_documents)
         known = {side: take_entries(matrix, used[matrix.indices]) for side, matrix in _edges(graph, o.graph_sides)}
         if not any(matrix.nnz for matrix in known.values()):
-            problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)}"
+            problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)} to nodes with a known word"
+            if tuple(o.graphs) == ("all",) and (pools or name != names[-1]):
+                run.log.say(f"{problem}, and is left out")
+                continue
             raise BadInput("graphs", problem, remedy="name the graphs that have, or give other graph_sides")
         walked = {
             side: run.once(f"walk {name} {side}", partial(cached_walk, matrix, run.cache, **walking))

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from longtail import Dataset
+from longtail.data.graph import Graph
 from longtail.data.shape import Shape, fields_read, must_have_fields
-from longtail.data.texts import Texts
+from longtail.data.sparse import csr_of_lists
+from longtail.data.texts import Strings, Texts
 from longtail.errors import BadInput
 
 TITLE, BOTH = ("title",), ("title", "content")
@@ -39,6 +41,19 @@ def of_contents(counts: list[int]) -> Dataset:
 def test_short_contents_are_read(counts: list[int], fields: tuple[str, ...]) -> None:
     assert fields_read(of_contents(counts)) == fields
     assert Shape.of(of_contents(counts)) == Shape(len(counts), fields)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "say"), [(["#", "Wood?"], True), (["#", "wooden"], False), (["LABEL"], True)], ids=str
+)
+def test_graphs_count_whose_nodes_have_a_word_of_the_texts(nodes: list[str], say: bool) -> None:
+    data = Dataset.from_texts(["oak and wood", "a nail"], [[0], [0]], ["a label"])
+    edges = csr_of_lists([[0], [0]], len(nodes))
+    codes = Graph(Strings.of(["c1"]), csr_of_lists([[0], [0]], 1), None)
+    assert (
+        Shape.of(replace(data, graphs={"codes": codes, "words": Graph(Strings.of(nodes), edges, None)})).graphs == say
+    )
+    assert not Shape.of(data).graphs
 
 
 def test_documents_without_a_content_and_no_documents_have_titles() -> None:

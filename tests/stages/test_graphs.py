@@ -157,6 +157,20 @@ def test_bad_graphs_and_arguments(graph: Graph | None, options: dict[str, object
         terms_of(dataset(**({} if graph is None else {"one": graph})), **options)
 
 
+def test_of_all_graphs_those_that_say_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """By name they are refused."""
+    says, codes = Graph(NODES, OF_DOCUMENTS, OF_LABELS), Graph(Strings.of(["#"] * 4), OF_DOCUMENTS, OF_LABELS)
+    for graphs in ({"codes": codes, "one": says}, {"one": says, "codes": codes}):
+        _, terms = terms_of(dataset(**graphs))
+        assert list(terms.pools) == ["one"]
+        with pytest.raises(
+            BadInput, match="graph codes has no edges of documents or labels to nodes with a known word"
+        ):
+            terms_of(dataset(**graphs), graphs=("one", "codes"))
+    with pytest.raises(BadInput, match="graph other has no edges"):
+        terms_of(dataset(codes=codes, other=codes))
+
+
 def test_a_base_that_is_none() -> None:
     with pytest.raises(BadInput, match="base: expected one of ngame, ance, found dpr"):
         recipes.ramen(dataset(), base="dpr")
