@@ -42,8 +42,8 @@ def ance(run: Run, dataset: Dataset, o: Options) -> Bundle:
 
     Source: ANCE (Xiong et al., 2021), section 3. Before an epoch all labels are encoded and searched for each training
     document; what is found and wrong is drawn into the pools of that epoch. The paper does this beside the training,
-    and with an approximate index; here it is done between epochs, or between steps, and exactly. Departures and their
-    measurements: docs/explanation/methods/ance.md.
+    and with an approximate index; here it is done between epochs, or between steps, and nearly exactly. Departures and
+    their measurements: docs/explanation/methods/ance.md.
     """
     task = read(run, dataset, o)
     train, text = task.train, task.text

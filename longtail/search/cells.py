@@ -258,7 +258,7 @@ def products(queries: int, labels: int, device: torch.device) -> float:
 
 
 class Near:
-    """The labels nearest to queries; most of them, where exact search takes minutes, by cells that are made once.
+    """The labels nearest to queries, nearly all of them; most, where exact search takes minutes, by cells made once.
 
     Args:
         table: (L, D) float32, finite, L at least 1.
@@ -285,8 +285,8 @@ class Near:
             recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
 
         Returns:
-            What is found, and how it was looked for; None where exact search is no matter of minutes. Where more than
-            half of the products would have to be made, all of them are.
+            What is found, and how it was looked for; None where exact search is no matter of minutes, and 8 bits say.
+            Where more than half of the products would have to be made, all of them are, in 8 bits.
         """
         exact, device = self._exact, self._exact.device
         if not pays(len(queries), len(exact.table), device):

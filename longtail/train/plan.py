@@ -126,7 +126,7 @@ class Plan:
             one.seconds += (rounds - 1) * (one.seconds - before.seconds)
 
     def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
-        """The time of an exact search: Q * L * D multiply-adds, at the speed of a small one."""
+        """The time of a search of all labels: Q * L * D multiply-adds, at the speed of a small one."""
         q, n = min(queries, SAMPLE), min(labels, 32 * SAMPLE)
         if not q * n:
             return 0.0

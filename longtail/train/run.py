@@ -245,7 +245,7 @@ class Run:
         return seconds_a_text(self.plan, encoder, table, (self._within, what), self.device)
 
     def search(self, what: str, labels: FloatArray, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
-        """The k labels with the largest inner product with each query; most of them, where exact search takes long.
+        """The k labels with the largest inner product with each query, nearly; most, where exact search takes long.
 
         How many of them were found, of a sample, is said in the log then (`longtail.search.cells`).
 
