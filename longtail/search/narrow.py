@@ -13,8 +13,10 @@ from longtail.search.exact import Exact, Quantized
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
-_LOOKED = 20  # labels that are ranked again, at least
-_BLOCK, _ROWS = 64, 2**14  # queries, and labels, that are worked on at a time
+_LOOKED = 20  # labels that are ranked again, at least; and beside as many as are asked for, or half as many as these
+_ROWS = 2**14  # labels that are worked on at a time
+_MOST, _PAIRS = 512, 2**15  # queries, and pairs with a label, whose labels are read at once, at most
+_BLOCK = 64  # queries whose pairs are scored at once
 _LEAST = 1e-9  # of a direction that no query has
 
 
@@ -65,7 +67,8 @@ class Narrowed:
     """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
 
     Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
-    ranked, 20 at least. It reads as much of a table as the narrowing has numbers.
+    ranked, 20 at least, and of 40 and more half as many more. It reads as much of a table as the narrowing has
+    numbers.
 
     Args:
         rows: reads the (L, W + 1) table.
@@ -79,14 +82,25 @@ class Narrowed:
 
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, W + 1) queries, without those of the (Q, L) pairs to exclude."""
-        look = self._look().search(queries @ self._narrow.queries, max(2 * k, _LOOKED), exclude=exclude)
-        scores = np.full(look.ids.shape, -np.inf, np.float32)
-        for at in range(0, len(queries), _BLOCK):
-            ids = look.ids[at : at + _BLOCK]
-            some, places = np.unique(ids[ids >= 0], return_inverse=True)
-            pairs = np.einsum("ij,ij->i", queries[at + (ids >= 0).nonzero()[0]], self._rows(some)[places])
-            scores[at : at + _BLOCK][ids >= 0] = pairs
+        looked = max(_LOOKED, min(2 * k, k + max(_LOOKED, k // 2)))
+        look = self._look().search(queries @ self._narrow.queries, looked, exclude=exclude)
+        scores, step = np.empty(look.ids.shape, np.float32), max(1, min(_MOST, _PAIRS // look.k))
+        for at in range(0, len(queries), step):
+            some = slice(at, at + step)
+            scores[some] = self._scores(queries[some], look.ids[some])
         return rank(look.ids, scores, k)
+
+    def _scores(self, queries: FloatArray, ids: IntArray) -> FloatArray:
+        """(q, n) the exact scores of n labels of each query, -inf for none, -1."""
+        scores = np.full(ids.shape, -np.inf, np.float32)
+        if (there := ids >= 0).any():
+            some, places = np.unique(np.where(there, ids, ids.max()), return_inverse=True)
+            rows, places = self._rows(some), places.reshape(ids.shape)
+            for at in range(0, len(queries), _BLOCK):
+                block = slice(at, at + _BLOCK)
+                scores[block] = np.matmul(rows[places[block]], queries[block, :, None])[:, :, 0]
+            scores[~there] = -np.inf
+        return scores
 
     def _look(self) -> Exact:
         if self._made is None:
