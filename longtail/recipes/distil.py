@@ -21,6 +21,7 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _USUAL = "unidec"
+_BEST = {"preset": "best", "refits": 1, "knowledge": "none"}  # of a bag: what gains and costs nothing at prediction
 _ALONE = (
     "reads by a transformer alone, which often ranks behind a bag: an ensemble of it and a bag likely teaches more, "
     "see docs/guides/distil.md"
@@ -48,7 +49,8 @@ def distil(
 
     The student is a run like any other. It holds out the documents that the teacher held out, reads the same fields of
     a text, and asks the teacher about the texts of labels, too, unless another ``augment`` is given. The words of a bag
-    start from what a transformer of the teacher takes them to mean, unless ``knowledge`` says otherwise.
+    start from what a transformer of the teacher takes them to mean, unless ``knowledge`` says otherwise, and a bag
+    learns from all graphs, and has more epochs, as by the preset ``best``, unless another ``preset`` is given.
 
     Examples:
         >>> longtail.distil("runs/minilm", dataset, into="bag", out="runs/student")  # doctest: +SKIP
@@ -94,9 +96,10 @@ def student(teacher: str | Path, into: str, given: Mapping[str, Any]) -> Student
         "augment": "unlabelled",
     }
     options = {name: value for name, value in options.items() if name in known} | {**given}
-    transformers = [part.name for part in transformers_of(model) if isinstance(part, TransformerEncoder)]
-    teaches_bag = bool(transformers) and encoder_named(options["encoder"]).kind is BagEncoder
-    if teaches_bag and options.get("start") is None:
-        options = {"knowledge": transformers[0]} | options
+    bag = encoder_named(options["encoder"]).kind is BagEncoder
+    transformers = [part.name for part in transformers_of(model) if bag and isinstance(part, TransformerEncoder)]
+    usual = _BEST if bag and recipe == _USUAL and "preset" not in given else {}
+    if transformers and options.get("start") is None:
+        usual = {**usual, "knowledge": transformers[0]}
     alone = not any(isinstance(encoder.core, BagEncoder) for encoder in model.encoders)
-    return Student(recipe, options, f"{teacher} {_ALONE}" if teaches_bag and alone else None)
+    return Student(recipe, {**usual, **options}, f"{teacher} {_ALONE}" if transformers and alone else None)

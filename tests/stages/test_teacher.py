@@ -15,6 +15,8 @@ from stopping import stopped_after
 import longtail
 from longtail.batches.batch import Batch
 from longtail.data.dataset import Dataset
+from longtail.data.graph import Graph
+from longtail.data.sparse import csr_of_lists
 from longtail.errors import BadInput
 from longtail.model.remembering import remember
 from longtail.modules.encoders.transformer import TransformerEncoder
@@ -201,12 +203,25 @@ def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
     whose = {name: teachers / name / "model" / place for name, place in places.items()}
     for name, folder in whose.items():
         assert student(teachers / name, "bag", {}).options["knowledge"] == str(folder.resolve())
-    assert "knowledge" not in student(teachers / "words", "bag", {}).options
+    assert student(teachers / "words", "bag", {}).options["knowledge"] == "none"
     for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
-        assert "knowledge" not in student(teachers / "both", into, chosen).options
+        assert student(teachers / "both", into, chosen).options.get("knowledge", "none") == "none"
     assert student(teachers / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
     longtail.distil(teachers / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
     assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
+
+
+def test_a_bag_takes_what_gains_and_makes_it_no_larger(data: Dataset, teachers: Path, tmp_path: Path) -> None:
+    """All graphs, but no further runs; another preset is left as it is, and so is an encoder that is no bag."""
+    edges = (csr_of_lists([[i % 2] for i in range(n)], 2) for n in (len(data.train), len(data.labels)))
+    linked = replace(data, graphs={"links": Graph(data.labels.fields["title"].take(np.arange(2)), *edges)})
+    model = longtail.distil(teachers / "words", linked, out=tmp_path / "student", epochs=1, **SMALL)
+    arguments = settings_of(tmp_path / "student")["arguments"]
+    chosen = {"preset": "best", "refit": True, "refits": 1, "graphs": ["all"], "knowledge": "none"}
+    assert {name: arguments[name] for name in chosen} == chosen
+    assert model.encoder.width == 2 * SMALL["width"]
+    for into, given in (("bag", {"preset": "paper"}), ("unidec", {"encoder": "lstm"}), ("depsl", {})):
+        assert "refits" not in student(teachers / "words", into, given).options
 
 
 def test_a_transformer_that_teaches_twice_reads_each_text_once(
