@@ -25,7 +25,7 @@ from longtail.data.filters import unfiltered
 from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
-from longtail.search.exact import Quantized
+from longtail.search.exact import Exact, Quantized
 from longtail.text.tokens import FieldTokens, PaddedTokens
 from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
@@ -125,19 +125,19 @@ class Plan:
             one.times += (times - 1) * (one.times - before.times)
             one.seconds += (rounds - 1) * (one.seconds - before.seconds)
 
-    def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device) -> float:
-        """The time of a search of all labels: Q * L * D multiply-adds, at the speed of a small one."""
+    def seconds_of_search(self, queries: int, labels: int, width: int, device: torch.device, *, nearly: bool) -> float:
+        """The time of a search of all labels, exact or nearly: Q * L * D multiply-adds, at the speed of a small one."""
         q, n = min(queries, SAMPLE), min(labels, 32 * SAMPLE)
         if not q * n:
             return 0.0
 
         def measure() -> float:
             table = np.random.default_rng(0).standard_normal((n, width), np.float32)
-            index = Quantized(table, device=device)
+            index = (Quantized if nearly else Exact)(table, device=device)
             index.search(table[:1], 1)
             return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
 
-        return queries * labels * self.once(("search", width, q, n), measure)
+        return queries * labels * self.once(("search", width, q, n, nearly), measure)
 
     def stage(
         self,

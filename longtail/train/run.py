@@ -265,7 +265,7 @@ class Run:
                 self.log.say(f"{what}: {looked.recall:.0%} of the nearest, with {looked.share:.1%} of the products")
             return top
         share = products(len(queries), len(labels), self.device) / max(1, len(queries) * len(labels))
-        seconds = share * self._seconds_of_search(len(queries), *labels.shape)
+        seconds = share * self._seconds_of_search(len(queries), *labels.shape, nearly=True)
         self.plan.add(what, seconds, held=labels.nbytes + queries.nbytes)
         shape = (len(queries), k)
         return TopK(np.broadcast_to(np.int64(-1), shape), np.broadcast_to(np.float32(-np.inf), shape))
@@ -283,9 +283,9 @@ class Run:
         assert self.plan is not None
         self.plan.add(what, self._seconds_of_search(queries, labels, width), held=held)
 
-    def _seconds_of_search(self, queries: int, labels: int, width: int) -> float:
+    def _seconds_of_search(self, queries: int, labels: int, width: int, *, nearly: bool = False) -> float:
         assert self.plan is not None
-        return self.plan.seconds_of_search(queries, labels, width, self.device)
+        return self.plan.seconds_of_search(queries, labels, width, self.device, nearly=nearly)
 
     def clusters(self, what: str, vectors: FloatArray, size: int, generator: np.random.Generator) -> IntArray:
         """Balanced clusters (`longtail.batches.clusters.balanced_clusters`), (N,) int64.

@@ -311,3 +311,13 @@ def test_on_a_gpu_the_first_time_is_not_what_is_measured():
         assert seconds < most
     assert seconds >= 0.2
     assert not list(spent)
+
+
+def test_a_search_by_8_bits_is_measured_as_one_and_apart_from_exact_ones(monkeypatch):
+    searched, search = [], module.Exact.search
+    monkeypatch.setattr(module.Exact, "search", lambda self, *of: (searched.append(type(self)), search(self, *of))[1])
+    plan = module.Plan(None)
+    for nearly, kinds in ((True, {module.Quantized}), (False, {module.Exact}), (True, set())):  # it was measured before
+        searched.clear()
+        assert plan.seconds_of_search(600, 200, 8, torch.device("cpu"), nearly=nearly) > 0
+        assert set(searched) == kinds
