@@ -114,7 +114,7 @@ def test_every_published_method_of_the_code_has_a_row_in_the_list_of_methods() -
 
 def test_the_readme_shows_the_run_that_its_picture_shows() -> None:
     shown = dict(
-        re.findall(r"^ (P@1|R@5) .* ([\d.]+)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+        re.findall(r"^ (P@1|R@5) .* (\d+\.\d+)\.*$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     )
     picture = (ROOT / "docs" / "picture.svg").read_text(encoding="utf-8")
     assert shown.keys() == {"P@1", "R@5"}
