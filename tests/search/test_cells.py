@@ -192,10 +192,9 @@ def test_a_run_looks_into_cells_where_exact_search_takes_long(monkeypatch: pytes
     assert '"search": "hard negatives"' in (tmp_path / "metrics.jsonl").read_text()
     with run.planning() as plan:
         run.search("hard negatives", table, queries, K)
-        run.counted("elsewhere, and exact", 500, 2000, table.shape[1])
-    seconds = {name: work.seconds for name, work in plan.work.items()}
     share = products(500, 2000, CPU) / (500 * 2000)
-    assert seconds["hard negatives"] == pytest.approx(share * seconds["elsewhere, and exact"])
+    every = plan.seconds_of_search(500, *table.shape, CPU, nearly=True)
+    assert plan.work["hard negatives"].seconds == pytest.approx(share * every)
     assert share != 1
 
 
