@@ -31,7 +31,7 @@ from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RECALL = 0.9  # of the labels that exact search finds
 _MANY, _MANY_ON_GPU = 10**10, 10**13  # pairs of a query and a label, of which more take exact search minutes
-_SAMPLE = 256  # queries that say how many cells are to be looked into
+_SAMPLE = 256  # queries that say how many cells are to be looked into: so few are searched exactly
 _LABELS = 32  # a cell, before each is in two of them
 _COPIES = 2  # cells that a label lies in
 _LEARNED_FROM = 16  # labels a cell of the first level, of which its centres are learned

@@ -3,13 +3,15 @@
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
 into groups of labels, and only groups whose best score can still enter a ranking are looked at. A few queries cost
 what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`). For very many, the product
-itself is made in 8 bits first, where that is faster (`longtail.search.tiles`).
+itself is made in 8 bits first, where that is faster (`longtail.search.tiles`), or alone, where what is found need not
+be exact (`Quantized`).
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -64,7 +66,11 @@ class Exact:
         self.query_block = query_block or (512 if on_cpu else 2048)
         self.label_block = label_block or (32768 if on_cpu else 65536)
         self.table = finite("label vectors", table, self.device)
-        self._prefilter: Int8Prefilter | None = None
+
+    @cached_property
+    def _in_8_bits(self) -> Int8Prefilter:
+        """The table in 8 bits, once a search asks for it."""
+        return Int8Prefilter(self.table)
 
     @torch.no_grad()
     def search(self, queries: npt.ArrayLike, k: int, *, exclude: CSR | None = None) -> TopK:
@@ -91,11 +97,9 @@ class Exact:
                 found[holds(exclude, labels_of)] = -np.inf
             return rank(labels_of, found, k)
         if self._quantized and can_quantize(self.table, len(vectors), k):
-            self._prefilter = self._prefilter or Int8Prefilter(self.table)
-            return search_quantized(self.table, self._prefilter, vectors, k, exclude)
+            return search_quantized(self.table, self._in_8_bits, vectors, k, exclude)
         if can_tile(self.table, len(vectors), k):
-            self._prefilter = self._prefilter or Int8Prefilter(self.table)
-            return search_in_tiles(self.table, self._prefilter, vectors, k, exclude)
+            return search_in_tiles(self.table, self._in_8_bits, vectors, k, exclude)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
         height, width = min(self.query_block, len(vectors)), min(self.label_block, len(self.table))
         buffer = torch.empty(height * _whole_groups(width), device=self.device)
@@ -113,8 +117,7 @@ class Exact:
         """Ids of labels that can be best for a few queries, ascending: all where the table has no prefilter."""
         if not can_prefilter(self.table, k):
             return torch.arange(len(self.table), device=self.device)
-        self._prefilter = self._prefilter or Int8Prefilter(self.table)
-        return self._prefilter.candidates(queries, k)
+        return self._in_8_bits.candidates(queries, k)
 
 
 class Quantized(Exact):

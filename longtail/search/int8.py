@@ -137,7 +137,7 @@ class Int8Prefilter:
         self._multiply(whole, labels, numbers, out).addmm_(whole.others[:, :1], self._last[None, labels])
 
     def _multiply(self, whole: Whole, labels: slice, numbers: Tensor, out: Tensor) -> Tensor:
-        """(q, n) the same without the last number; of up to 1,040 columns, whatever the processor."""
+        """(q, n) the same without the last number, on every processor alike for up to 1,040 columns."""
         rows = self._rows[labels]
         if has_whole_products():
             found = numbers[: out.numel()].view(out.shape)

@@ -13,7 +13,7 @@ from longtail.search.exact import Exact, Quantized
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
-_LOOKED = 20  # labels that are ranked again, at least; and beside as many as are asked for, or half as many as these
+_LOOKED = 20  # labels that are ranked again, at least
 _ROWS = 2**14  # labels that are worked on at a time
 _MOST, _PAIRS = 512, 2**15  # queries, and pairs with a label, whose labels are read at once, at most
 _BLOCK = 64  # queries whose pairs are scored at once
@@ -67,8 +67,8 @@ class Narrowed:
     """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
 
     Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
-    ranked, 20 at least, and of 40 and more half as many more. It reads as much of a table as the narrowing has
-    numbers.
+    ranked, 20 at least, and of 40 and more half as many more. Very many texts at once look by 8 bits alone, and may so
+    miss another of the last labels than one by itself. It reads as much of a table as the narrowing has numbers.
 
     Args:
         rows: reads the (L, W + 1) table.
@@ -82,8 +82,8 @@ class Narrowed:
 
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, W + 1) queries, without those of the (Q, L) pairs to exclude."""
-        looked = max(_LOOKED, min(2 * k, k + max(_LOOKED, k // 2)))
-        look = self._look().search(queries @ self._narrow.queries, looked, exclude=exclude)
+        further = min(k, max(_LOOKED, k // 2))
+        look = self._look().search(queries @ self._narrow.queries, max(_LOOKED, k + further), exclude=exclude)
         scores, step = np.empty(look.ids.shape, np.float32), max(1, min(_MOST, _PAIRS // look.k))
         for at in range(0, len(queries), step):
             some = slice(at, at + step)

@@ -49,10 +49,9 @@ def test_short_contents_are_read(counts: list[int], fields: tuple[str, ...]) -> 
 def test_graphs_count_whose_nodes_have_a_word_of_the_texts(nodes: list[str], say: bool) -> None:
     data = Dataset.from_texts(["oak and wood", "a nail"], [[0], [0]], ["a label"])
     edges = csr_of_lists([[0], [0]], len(nodes))
-    codes = Graph(Strings.of(["c1"]), csr_of_lists([[0], [0]], 1), None)
-    assert (
-        Shape.of(replace(data, graphs={"codes": codes, "words": Graph(Strings.of(nodes), edges, None)})).graphs == say
-    )
+    graphs = {"codes": Graph(Strings.of(["c1"]), csr_of_lists([[0], [0]], 1), None)}
+    graphs["words"] = Graph(Strings.of(nodes), edges, None)
+    assert Shape.of(replace(data, graphs=graphs)).graphs == say
     assert not Shape.of(data).graphs
 
 

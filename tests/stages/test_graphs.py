@@ -157,15 +157,18 @@ def test_bad_graphs_and_arguments(graph: Graph | None, options: dict[str, object
         terms_of(dataset(**({} if graph is None else {"one": graph})), **options)
 
 
-def test_of_all_graphs_those_that_say_nothing_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_all_graphs_those_that_say_nothing_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """By name they are refused."""
+    said: list[str] = []
+    monkeypatch.setattr(Log, "say", lambda _, line: said.append(line))
+    problem = "graph codes has no edges of documents or labels to nodes with a known word"
     says, codes = Graph(NODES, OF_DOCUMENTS, OF_LABELS), Graph(Strings.of(["#"] * 4), OF_DOCUMENTS, OF_LABELS)
     for graphs in ({"codes": codes, "one": says}, {"one": says, "codes": codes}):
         _, terms = terms_of(dataset(**graphs))
         assert list(terms.pools) == ["one"]
-        with pytest.raises(
-            BadInput, match="graph codes has no edges of documents or labels to nodes with a known word"
-        ):
+        assert said.pop() == f"{problem}, and is left out"
+        assert not said
+        with pytest.raises(BadInput, match=problem):
             terms_of(dataset(**graphs), graphs=("one", "codes"))
     with pytest.raises(BadInput, match="graph other has no edges"):
         terms_of(dataset(codes=codes, other=codes))
