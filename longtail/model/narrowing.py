@@ -12,8 +12,7 @@ from longtail.search.narrow import Narrowing, narrowings
 from longtail.topk import FloatArray
 
 _ASKED = 100_000  # documents, and labels, that say what a narrower look is to keep, at most
-_TRIED = 1024  # texts that say whether it does; at least half as many are taken, for which the look is by 8 bits alone
-_FIRST = 5  # labels of each, which it is to find
+_TRIED, _FIRST = 500, 5  # texts that say whether it does, by how much of their first labels it finds
 _SAME, _STILL = 0.999, 0.99  # of documents that it was made for, and of labels that came since
 
 

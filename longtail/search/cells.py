@@ -24,14 +24,14 @@ import torch
 from torch import Tensor
 
 from longtail.data.sparse import CSR, offsets_of
-from longtail.search.exact import Quantized, as_whole, finite
+from longtail.search.exact import Exact, as_whole, finite
 from longtail.search.int8 import has_whole_products, in_8_bits
 from longtail.threads import side_by_side
 from longtail.topk import FloatArray, IntArray, TopK, rank
 
 RECALL = 0.9  # of the labels that exact search finds
 _MANY, _MANY_ON_GPU = 10**10, 10**13  # pairs of a query and a label, of which more take exact search minutes
-_SAMPLE = 256  # queries that say how many cells are to be looked into: so few are searched exactly
+_SAMPLE = 256  # queries that say how many cells are to be looked into
 _LABELS = 32  # a cell, before each is in two of them
 _COPIES = 2  # cells that a label lies in
 _LEARNED_FROM = 16  # labels a cell of the first level, of which its centres are learned
@@ -267,7 +267,7 @@ class Near:
     """
 
     def __init__(self, table: FloatArray, *, device: torch.device, generator: np.random.Generator) -> None:
-        self._exact, self._generator = Quantized(table, device=device), generator
+        self._exact, self._generator = Exact(table, device=device), generator
 
     @cached_property
     def _cells(self) -> Cells:
@@ -285,19 +285,19 @@ class Near:
             recall: share of what exact search finds that is to lie in the cells looked into, in (0, 1].
 
         Returns:
-            What is found, and how it was looked for; None where exact search is no matter of minutes, and 8 bits say.
-            Where more than half of the products would have to be made, all of them are, in 8 bits.
+            What is found, and how it was looked for; None where exact search is no matter of minutes: `Exact.nearly`
+            finds it, as where more than half of the products would have to be made.
         """
         exact, device = self._exact, self._exact.device
         if not pays(len(queries), len(exact.table), device):
-            return exact.search(queries, k, exclude=exclude), None
+            return exact.nearly(queries, k, exclude=exclude), None
         asked, cells = finite("queries", queries, device), self._cells
         rows = np.sort(deepcopy(self._generator).permutation(len(queries))[:_SAMPLE])
         truth = exact.search(queries[rows], k, exclude=None if exclude is None else exclude[rows])
         looked = cells.probes_for(asked[torch.from_numpy(rows).to(device)], truth.ids, recall)
         if looked.share > _MOST:
             every = len(cells.centres)
-            return exact.search(queries, k, exclude=exclude), Looked(every, every, 1.0, 1.0)
+            return exact.nearly(queries, k, exclude=exclude), Looked(every, every, 1.0, 1.0)
         return cells.search(asked, k, looked.probes, exclude=exclude), looked
 
 

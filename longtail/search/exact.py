@@ -3,8 +3,7 @@
 The matrix product is the floor. A plain top-k of its result costs a good part of that again, so a tile is first cut
 into groups of labels, and only groups whose best score can still enter a ranking are looked at. A few queries cost
 what reading the table costs: for them it is read in 8 bits first (`longtail.search.int8`). For very many, the product
-itself is made in 8 bits first, where that is faster (`longtail.search.tiles`), or alone, where what is found need not
-be exact (`Quantized`).
+itself is made in 8 bits first, where that is faster (`longtail.search.tiles`). `nearly` leaves it at 8 bits.
 """
 
 from __future__ import annotations
@@ -51,8 +50,6 @@ class Exact:
         BadInput: a vector holds NaN or infinity.
     """
 
-    _quantized = False
-
     def __init__(
         self,
         table: npt.ArrayLike,
@@ -96,8 +93,6 @@ class Exact:
             if exclude is not None:
                 found[holds(exclude, labels_of)] = -np.inf
             return rank(labels_of, found, k)
-        if self._quantized and can_quantize(self.table, len(vectors), k):
-            return search_quantized(self.table, self._in_8_bits, vectors, k, exclude)
         if can_tile(self.table, len(vectors), k):
             return search_in_tiles(self.table, self._in_8_bits, vectors, k, exclude)
         best = _keys(torch.full((len(vectors), k), -torch.inf, device=self.device), torch.tensor(LAST_ID))  # (Q, k)
@@ -113,21 +108,23 @@ class Exact:
         scores, ids = _scores_and_ids(best)
         return TopK(ids.masked_fill_(scores.isneginf(), -1).cpu().numpy(), scores.cpu().numpy())
 
+    def nearly(self, queries: npt.ArrayLike, k: int, *, exclude: CSR | None = None) -> TopK:
+        """What `search` finds, nearly, and with nearly its scores: of a large table on a CPU by 8 bits alone.
+
+        Of the labels that are first some in a thousand are others then (`longtail.search.quantized`): enough for hard
+        negatives, which are drawn from what is found, and for labels that are ranked anew.
+        """
+        vectors = finite("queries", queries, self.device)
+        check_search(vectors.shape, self.table.shape, k, exclude)
+        if not len(vectors) or not can_quantize(self.table, k):
+            return self.search(queries, k, exclude=exclude)
+        return search_quantized(self.table, self._in_8_bits, vectors, k, exclude)
+
     def _candidates(self, queries: Tensor, k: int) -> Tensor:
         """Ids of labels that can be best for a few queries, ascending: all where the table has no prefilter."""
         if not can_prefilter(self.table, k):
             return torch.arange(len(self.table), device=self.device)
         return self._in_8_bits.candidates(queries, k)
-
-
-class Quantized(Exact):
-    """Exact search, but of very many queries on a CPU by 8 bits alone (`longtail.search.quantized`).
-
-    Of the labels that are first some in a thousand are others then: enough for hard negatives, which are drawn from
-    what is found, and for labels that are ranked anew. Scores are those of 8 bits.
-    """
-
-    _quantized = True
 
 
 def exact_over(rows: Rows, labels: int, _queries: FloatArray) -> Exact:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from longtail.data.sparse import CSR
-from longtail.search.exact import Exact, Quantized
+from longtail.search.exact import Exact
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
 KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
@@ -67,8 +67,8 @@ class Narrowed:
     """Labels that are looked for by narrow vectors, and the first of them ranked by the whole ones.
 
     Scores are exact, and so is the ranking but for labels that the look leaves out: twice as many as are asked for are
-    ranked, 20 at least, and of 40 and more half as many more. Very many texts at once look by 8 bits alone, and may so
-    miss another of the last labels than one by itself. It reads as much of a table as the narrowing has numbers.
+    ranked, 20 at least, and of 40 and more half as many more. It reads as much of a table as the narrowing has numbers,
+    and of a large one 8 bits of each.
 
     Args:
         rows: reads the (L, W + 1) table.
@@ -83,7 +83,7 @@ class Narrowed:
     def search(self, queries: FloatArray, k: int, *, exclude: CSR | None = None) -> TopK:
         """The k best labels of each of (Q, W + 1) queries, without those of the (Q, L) pairs to exclude."""
         further = min(k, max(_LOOKED, k // 2))
-        look = self._look().search(queries @ self._narrow.queries, max(_LOOKED, k + further), exclude=exclude)
+        look = self._look().nearly(queries @ self._narrow.queries, max(_LOOKED, k + further), exclude=exclude)
         scores, step = np.empty(look.ids.shape, np.float32), max(1, min(_MOST, _PAIRS // look.k))
         for at in range(0, len(queries), step):
             some = slice(at, at + step)
@@ -109,7 +109,7 @@ class Narrowed:
             while not parts or len(parts[-1]) == _ROWS:
                 parts.append(self._rows(slice(start, start + _ROWS)) @ self._narrow.labels)
                 start += _ROWS
-            self._made = Quantized(np.concatenate(parts), device=self._device)
+            self._made = Exact(np.concatenate(parts), device=self._device)
         return self._made
 
 

@@ -25,7 +25,7 @@ from longtail.data.filters import unfiltered
 from longtail.data.split import Split
 from longtail.errors import LongtailError
 from longtail.memory import free_memory_bytes, resident_bytes
-from longtail.search.exact import Exact, Quantized
+from longtail.search.exact import Exact
 from longtail.text.tokens import FieldTokens, PaddedTokens
 from longtail.train.activations import activation_bytes
 from longtail.train.fit import seconds_a_step
@@ -133,9 +133,10 @@ class Plan:
 
         def measure() -> float:
             table = np.random.default_rng(0).standard_normal((n, width), np.float32)
-            index = (Quantized if nearly else Exact)(table, device=device)
-            index.search(table[:1], 1)
-            return timed(lambda: index.search(np.resize(table, (q, width)), 10)) / (q * n)
+            index = Exact(table, device=device)
+            search = index.nearly if nearly else index.search
+            search(table[:1], 1)
+            return timed(lambda: search(np.resize(table, (q, width)), 10)) / (q * n)
 
         return queries * labels * self.once(("search", width, q, n, nearly), measure)
 
