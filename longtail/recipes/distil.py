@@ -21,7 +21,7 @@ from longtail.train.progress import settings_of
 from longtail.train.run import Run
 
 _USUAL = "unidec"
-_BEST = {"preset": "best", "refits": 1, "knowledge": "none"}  # of a bag: what gains and costs nothing at prediction
+_BEST = {"preset": "best", "refits": 1, "knowledge": "none"}  # what makes a bag no larger; words are the teacher's
 _ALONE = (
     "reads by a transformer alone, which often ranks behind a bag: an ensemble of it and a bag likely teaches more, "
     "see docs/guides/distil.md"

@@ -196,7 +196,7 @@ def graph_terms(task: Task, o: GraphOptions, *, loss: str, first: int, every: in
         known = {side: take_entries(matrix, used[matrix.indices]) for side, matrix in _edges(graph, o.graph_sides)}
         if not any(matrix.nnz for matrix in known.values()):
             problem = f"graph {name} has no edges of {' or '.join(o.graph_sides)} to nodes with a known word"
-            if tuple(o.graphs) == ("all",) and (pools or name != names[-1]):
+            if tuple(o.graphs) == ("all",) and (pools or name != names[-1]):  # another has some, or may have
                 run.log.say(f"{problem}, and is left out")
                 continue
             raise BadInput("graphs", problem, remedy="name the graphs that have, or give other graph_sides")

@@ -204,8 +204,9 @@ def test_words_of_a_bag_start_from_what_the_transformer_of_a_teacher_knows(
     for name, folder in whose.items():
         assert student(teachers / name, "bag", {}).options["knowledge"] == str(folder.resolve())
     assert student(teachers / "words", "bag", {}).options["knowledge"] == "none"
-    for into, chosen in (("bag", {"start": "a run"}), ("unidec", {"encoder": "lstm"}), ("convolution", {})):
-        assert student(teachers / "both", into, chosen).options.get("knowledge", "none") == "none"
+    assert student(teachers / "both", "bag", {"start": "a run"}).options["knowledge"] == "none"
+    for into, chosen in (("unidec", {"encoder": "lstm"}), ("convolution", {})):
+        assert "knowledge" not in student(teachers / "both", into, chosen).options
     assert student(teachers / "both", "bag", {"knowledge": "none"}).options["knowledge"] == "none"
     longtail.distil(teachers / "both", data, out=tmp_path / "student", epochs=0, refit=False, **SMALL)
     assert settings_of(tmp_path / "student")["arguments"]["knowledge"] == str(whose["both"].resolve())
