@@ -37,7 +37,11 @@ class EncoderOptions(TextOptions, PaceOptions):
         within=NATURAL,
         auto=MOST_OF_AUTO,
     )
-    batch: int = option(512, "documents of a batch; an eighth of all by default, where that is less", within=COUNT)
+    batch: int = option(
+        512,
+        "documents of a batch; by default an eighth of all, where that is less, and 256 at most in unidec with a bag",
+        within=COUNT,
+    )
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
     )
