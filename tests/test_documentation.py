@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+import longtail
 from longtail.cli.verbs import VERBS, command_of
 from longtail.compare.methods import Method
 from longtail.recipes import RECIPES
@@ -125,3 +127,13 @@ def test_the_readme_shows_the_run_that_its_picture_shows() -> None:
 def test_commands_are_found_in_a_page() -> None:
     text = "    $ longtail train x \\\n        --out y && longtail evaluate y  # so\n`longtail list` is no line.\n"
     assert list(commands(text)) == [["train", "x", "--out", "y"], ["evaluate", "y"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_that_is_not_run_names_what_the_package_has_too(page):
+    """Modules are attributes of the package only once something has imported them, so that a page has to."""
+    for code in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL):
+        for module, names in re.findall(r"^from (longtail[\w.]*) import (.+)$", code, re.MULTILINE):
+            assert {name for name in re.findall(r"\w+", names) if not hasattr(import_module(module), name)} == set()
+        used = set(re.findall(r"^(?!from|import)[^#\n]*(?<![\w.])longtail\.(\w+)", code, re.MULTILINE))
+        assert used - {*longtail.__all__} == set()
