@@ -20,7 +20,7 @@ _VERY_MANY = 100_000  # of fewer of which a second run is worth its time, by the
 _MANY_TAUGHT = 25_000  # from which on a bag has more to learn of a teacher than its usual passes teach it
 _MOST_FURTHER = 3  # further runs, of a budget and of what is best: they gain on all sets (docs/guides/time.md)
 _HELD_OUT, _MOST_HELD_OUT = 500, 0.2  # of these few, and the share at most
-_BATCH = 256  # documents, of a bag below _VERY_MANY: twice the steps of 512 take as long, and gain on most sets
+_BATCH = 256  # documents, of a bag from _MANY to _VERY_MANY: twice the steps of 512 take as long, and gain on most sets
 _KNOWN, _GIVEN_BACK = 2000, 0.1  # documents, and the share at most, of a larger set whose second run has them back
 _KNOWING = "minilm"  # the language model that is asked about words where what is best is asked for
 _APART = ("enrich", "projection", "fields_apart")  # options with which runs do not rank together
@@ -33,15 +33,15 @@ class SizedOptions(EncoderOptions, FusionOptions):
 
     @classmethod
     def for_shape(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Smaller batches and a second run, if not on very many documents, and more held out, which that has back.
+        """A second run, if not on very many documents, and more held out, which it has back; of few, twice the passes.
 
-        Of few documents there are twice the passes, and of many a bag with a teacher takes three times as many.
+        Of many, a bag has smaller batches, and with a teacher it takes three times the passes.
         """
         documents = shape.documents
         settings, twice = super().for_shape(shape, given), given.get("epochs") != "auto"
         usual = given.get("encoder", cls.encoder) == cls.encoder
-        batch = min(_BATCH if usual and documents < _VERY_MANY else cls.batch, 2 * settings.pop("batch", cls.batch))
-        settings |= {"batch": batch} if batch < cls.batch else {}
+        if usual and _MANY <= documents < _VERY_MANY:
+            settings |= {"batch": _BATCH}
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
@@ -54,6 +54,8 @@ class SizedOptions(EncoderOptions, FusionOptions):
             return {**settings, "refit": True}
         share = min(_MOST_HELD_OUT, round(_HELD_OUT / max(1, documents), 3))
         settings |= {"epochs": 2 * cls.epochs}
+        if "batch" in settings:
+            settings["batch"] = min(cls.batch, 2 * settings["batch"])
         if share * documents >= FEWEST:
             settings |= {"validation": share, "refit": twice}
         return settings

@@ -39,7 +39,7 @@ class EncoderOptions(TextOptions, PaceOptions):
     )
     batch: int = option(
         512,
-        "documents of a batch; by default an eighth of all, where that is less, and 256 at most in unidec with a bag",
+        "documents of a batch; by default an eighth of all, where that is less, and 256 in unidec with a bag of many",
         within=COUNT,
     )
     random_negatives: int = option(
