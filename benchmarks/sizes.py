@@ -141,7 +141,8 @@ def planned(run: Mapping[str, Any]) -> OnPaper:
     """A run that was measured, on paper: with the test documents and the scores that it was evaluated on, on a core."""
     learns = "learning on held-out documents" in run["parts"]
     documents = run["documents"] + (min(5000, run["documents"] / 19) if learns else 0)
-    settings = {"memory": run["memory"], "refit": False} if learns else {"validation": 0.0}
+    fusion = {"memory": run["memory"], "refit": False} if learns else {"validation": 0.0}
+    settings = {"batch": 512, **fusion}  # the default when they were measured
     task: dict[str, Any] = {"documents": documents, "labels": run["labels"], "tests": run["evaluated"]}
     return on_paper(run["recipe"], settings, **task, **TITLES)
 
