@@ -1,4 +1,4 @@
-"""Search by products in 8 bits alone: nearly the best labels, in about half of the time.
+"""Search by products in 8 bits alone: nearly the best labels, in half to four fifths of the time.
 
 Exact search by 8 bits (`longtail.search.tiles`) scores again what these do not rule out. Here the scores are those of 8
 bits (scalar quantisation of queries and labels, each with a scale of its own), and a row of them is cut into groups of
