@@ -114,10 +114,10 @@ class Exact:
         Of the labels that are first some in a thousand are others then (`longtail.search.quantized`): enough for hard
         negatives, which are drawn from what is found, and for labels that are ranked anew.
         """
+        if not (np.size(queries) and can_quantize(self.table, k)):
+            return self.search(queries, k, exclude=exclude)
         vectors = finite("queries", queries, self.device)
         check_search(vectors.shape, self.table.shape, k, exclude)
-        if not len(vectors) or not can_quantize(self.table, k):
-            return self.search(queries, k, exclude=exclude)
         return search_quantized(self.table, self._in_8_bits, vectors, k, exclude)
 
     def _candidates(self, queries: Tensor, k: int) -> Tensor:

@@ -40,12 +40,13 @@ class SizedOptions(EncoderOptions, FusionOptions):
         documents = shape.documents
         settings, twice = super().for_shape(shape, given), given.get("epochs") != "auto"
         usual = given.get("encoder", cls.encoder) == cls.encoder
-        if usual and _MANY <= documents < _VERY_MANY:
-            settings |= {"batch": _BATCH}
         if documents >= _MANY_TAUGHT and given.get("teacher") and usual:
             settings |= {"epochs": 3 * cls.epochs}
         if documents >= _MANY:
-            if not (twice and usual and documents < _VERY_MANY and given.get("enrich", "none") == "none"):
+            if not usual or documents >= _VERY_MANY:
+                return settings
+            settings |= {"batch": _BATCH}
+            if not twice or given.get("enrich", "none") != "none":
                 return settings
             alone = all(given.get(name) in (None, "none") for name in _READ)
             share = min(_GIVEN_BACK, round(_KNOWN / documents, 3))

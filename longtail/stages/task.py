@@ -38,9 +38,7 @@ class EncoderOptions(TextOptions, PaceOptions):
         auto=MOST_OF_AUTO,
     )
     batch: int = option(
-        512,
-        "documents of a batch; by default an eighth of all, where that is less, and 256 in unidec with a bag of many",
-        within=COUNT,
+        512, "documents of a batch; fewer by default of some numbers of them, see docs/guides/choosing.md", within=COUNT
     )
     random_negatives: int = option(
         512, "labels drawn at random into each pool, on top of the positives of its documents", within=NATURAL
