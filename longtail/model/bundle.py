@@ -24,7 +24,7 @@ from longtail.model.saved import CARD, FORMAT, LINEAR, OF_TREES, load_calibratio
 from longtail.model.scorers import Scorer, below_tree, cosine_sum, inner_product, product
 from longtail.model.uids import with_uids
 from longtail.modules.attended import Attended
-from longtail.modules.classifiers import classifiers_of_new_labels
+from longtail.modules.classifiers import classifiers_of_new_labels, separators_of_new_labels
 from longtail.modules.encoders.base import Encoder, embed
 from longtail.modules.heads import TwoHeads
 from longtail.modules.linker import Chances, Linked, with_one
@@ -36,7 +36,7 @@ from longtail.search.tree import Tree, seen_by
 from longtail.text.tokens import token_table
 from longtail.topk import AnyArray, FloatArray, IntArray
 
-PLAIN = "plain-classifier"
+PLAIN, SEPARATOR = "plain-classifier", "separator"
 _NARROW = ("narrow-queries", "narrow-labels")  # arrays of a model that has a narrowing
 
 
@@ -51,7 +51,7 @@ class Bundle(Model):
         labels: L texts; one without a uid is known by its id (`longtail.model.uids`).
         vectors: float32 label vectors: ``encoder`` (L, D), the embeddings of the labels' texts, and ``classifier``,
             (L, D), or (L, D + 1) with a bias, where the recipe trains one; with a linker, ``plain-classifier``, too, of
-            documents as they are without nodes.
+            documents as they are without nodes; ``separator``, (L, R + 1), where heads have a view for it.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do, or attend
@@ -63,10 +63,10 @@ class Bundle(Model):
         tree: of clusters above the labels; the kind ``tree``, the product of the probabilities along a path and that
             of the label at its end, by the vectors ``tree``, (L, W) with a bias, exists where it is given.
         narrow: by which the kinds ``fused`` and ``memory`` look for labels, if there is one.
-        scorers: plain, encoder, plain-classifier, classifier, combined, product, tree, fused, memory: those that there
-            are.
-        mixed: the scorer of a document's own text, and those of the classifiers; where there are none, that of the
-            enriched document.
+        scorers: plain, encoder, plain-classifier, classifier, separator, combined, product, tree, fused, memory: those
+            that there are.
+        mixed: the scorer of a document's own text, and those of the classifiers and separators; where there are none,
+            that of the enriched document.
     """
 
     recipe: str
@@ -98,25 +98,25 @@ class Bundle(Model):
     def _scorers(self) -> tuple[tuple[Scorer, ...], tuple[Scorer, ...]]:
         """Those that a fusion mixes, and all of them."""
         z, w, device = self.vectors["encoder"], self.vectors.get("classifier"), self.device
-        enriched, seen = self._starts()
+        first, enriched, seen = self._starts()
 
         def of(name: str, vectors: FloatArray, start: int) -> Scorer:
             return inner_product(name, slice(start, start + vectors.shape[1]), lambda ids: vectors[ids], device)
 
-        text = of("encoder" if self.linked is None else "plain", z, 0)
+        text = of("encoder" if self.linked is None else "plain", z, first)
         scorers = [text]
         if self.linked is not None:
             scorers.append(replace(text, name="encoder", columns=slice(enriched, enriched + z.shape[1])))
         mixed = [*scorers] if w is None else [text]
         if w is not None:
-            classifier = of("classifier", w, enriched + seen)
-            classifiers = [of(PLAIN, self.vectors[PLAIN], seen)] if PLAIN in self.vectors else []
-            mixed += [*classifiers, classifier]
-            scorers += [*classifiers, classifier]
+            starts = {PLAIN: seen, "classifier": enriched + seen, SEPARATOR: 0}
+            own = {name: of(name, self.vectors[name], at) for name, at in starts.items() if name in self.vectors}
+            mixed += own.values()
+            scorers += own.values()
             if self.heads is not None:
                 scorers.append(cosine_sum("combined", slice(enriched, self.width), z, w, device))
             elif self.linked is not None and self.linked.width_of(z.shape[1]) == z.shape[1]:
-                scorers.append(product("product", classifier, z))
+                scorers.append(product("product", own["classifier"], z))
         if self.tree is not None:
             scorers.append(below_tree("tree", self.tree, self.vectors["tree"], self.width + 1))
         return tuple(mixed), (*scorers, *fused_scorers(self, mixed, self.narrow))
@@ -124,13 +124,14 @@ class Bundle(Model):
     @property
     def key_columns(self) -> slice:
         """The columns of a text's vector by which documents are near: the view that the classifiers have of it."""
-        start = sum(self._starts())
+        start = sum(self._starts()[1:])
         return slice(start, start + self.vectors["encoder"].shape[1])
 
-    def _starts(self) -> tuple[int, int]:
-        """Where the enriched views of a text begin, and, from there, the view that classifiers have."""
-        own = (self.heads or self.encoder).width
-        return 0 if self.linked is None else own, 0 if self.heads is None else self.vectors["encoder"].shape[1]
+    def _starts(self) -> tuple[int, int, int]:
+        """Where the views of a text begin, behind that of separators; the enriched ones; from there, classifiers'."""
+        first, own = self.vectors[SEPARATOR].shape[1] if SEPARATOR in self.vectors else 0, self.heads or self.encoder
+        seen = 0 if self.heads is None else self.vectors["encoder"].shape[1]
+        return first, first if self.linked is None else own.width, seen
 
     @property
     def encoders(self) -> tuple[Encoder, ...]:
@@ -173,7 +174,8 @@ class Bundle(Model):
         The encoder knows a label by its text. Its classifier starts there too, at the embedding of the text, and moves
         to its examples: in the direction of z + the sum of their vectors, as long as classifiers of this model are, and
         with their bias. For the fusion, the frequency of the label is the number of its examples. In a tree, it stands
-        below the cluster that is best for its text and its examples, and its text is an example of its classifier.
+        below the cluster that is best for its text and its examples, and its text is an example of its classifier. A
+        separator is made of its examples alone, if they are not too few.
 
         Args:
             labels: m texts with uids.
@@ -189,9 +191,11 @@ class Bundle(Model):
                 some = self.vectors[kind][:: len(self.labels) // 1000 + 1]
                 if kind == "tree":
                     rows |= self._new_in_tree(labels, seen, owners, some)
-                    continue
-                start = np.tile(z, some.shape[1] // z.shape[1])  # of each hop, where there are some
-                rows[kind] = classifiers_of_new_labels(start, self.queries(seen, kind), owners, some)
+                elif kind == SEPARATOR:
+                    rows[kind] = separators_of_new_labels(len(labels), self.queries(seen, kind), owners, some)
+                else:
+                    start = np.tile(z, some.shape[1] // z.shape[1])  # of each hop, where there are some
+                    rows[kind] = classifiers_of_new_labels(start, self.queries(seen, kind), owners, some)
         return self.over(labels, rows, self.next_id + np.arange(len(labels)))
 
     def _new_in_tree(self, labels: Texts, seen: FloatArray, owners: IntArray, some: FloatArray) -> dict[str, PerLabel]:
@@ -301,6 +305,8 @@ class Bundle(Model):
         width, tree = encoder.width if heads is None else heads.text.width, Tree.in_folder(folder, len(labels))
         for name, array in vectors.items():
             wide = linked.width_of(width) if linked is not None and name == "classifier" else width
+            if name == SEPARATOR and isinstance(heads, TwoHeads) and heads.separators is not None:
+                wide = heads.separators.width
             least = wide if name != "tree" else 1  # the labels of a tree may read a part of a text's vector
             if len(array) != len(labels) or not least <= array.shape[1] <= wide + 1:
                 problem = f"expected {name} vectors ({len(labels)}, {wide}), found {array.shape}"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from longtail.model.base import Model
-from longtail.model.bundle import Bundle
+from longtail.model.bundle import SEPARATOR, Bundle
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.heads import TwoHeads
 from longtail.modules.table import Table
@@ -24,7 +24,7 @@ def side_by_side(*models: Bundle) -> Bundle | None:
     A text's vector is (s_1, ..., s_n) / |(s_1, ..., s_n)|, with s the sums of each table over its features: nearly
     (x_1, ..., x_n) / sqrt(n), whose cosines are the mean of all. Classifiers are (w_1, ..., w_n) / sqrt(n), with the
     mean bias, so that their scores are the mean, too. What each drew by lot, the start of its table above all, averages
-    out.
+    out. Nothing is drawn for separators, so that those of the last one that has some are kept.
 
     Args:
         models: of the same recipe, two at least. The tokeniser of the last one is kept; features that it does not know
@@ -34,12 +34,17 @@ def side_by_side(*models: Bundle) -> Bundle | None:
         return None
     last, encoders = models[-1], [cast("BagEncoder", model.encoder) for model in models]
     known = [encoder.tokenizer for encoder in encoders]
-    encoder = encoders[-1].with_table(_joined([encoder.table for encoder in encoders], known))
-    heads, views = None, [model.heads.table for model in models if isinstance(model.heads, TwoHeads)]
+    encoder = encoders[-1].with_table(_joined([encoder.table for encoder in encoders], known, known[-1]))
+    kinds = [kind for kind in last.vectors if kind != SEPARATOR]
+    vectors = {kind: _beside([model.vectors[kind] for model in models], encoders[-1].width) for kind in kinds}
+    heads, views = None, [model.heads for model in models if isinstance(model.heads, TwoHeads)]
     if views:
-        table = _joined([table for table in views if table is not None], known)
+        table = _joined([view.table for view in views if view.table is not None], known, known[-1])
         heads = TwoHeads(encoder, table=table, generator=torch.Generator())
-    vectors = {kind: _beside([model.vectors[kind] for model in models], encoders[-1].width) for kind in last.vectors}
+        for model, view, own in zip(models, views, known, strict=True):
+            if view.separators is not None:
+                heads.separators = _joined([view.separators], [own], known[-1])
+                vectors[SEPARATOR] = model.vectors[SEPARATOR]
     both = replace(last, encoder=encoder, heads=heads, vectors=vectors)
     return replace(both, vectors={**both.vectors, "encoder": both.of_labels(both.labels)})
 
@@ -52,9 +57,9 @@ def is_bag(model: Model) -> bool:
     return isinstance(model.encoder, BagEncoder) and model.linked is None and own_view
 
 
-def _joined(tables: Sequence[Table], known: Sequence[BagTokenizer]) -> Table:
-    """The rows of all beside each other, over the features that the last one knows; 0 for what another does not."""
-    names, device = known[-1].features, tables[-1].weight.device
+def _joined(tables: Sequence[Table], known: Sequence[BagTokenizer], last: BagTokenizer) -> Table:
+    """The rows of all beside each other, over the features that a tokeniser knows; 0 for what another does not."""
+    names, device = last.features, tables[-1].weight.device
     joined = np.zeros((len(names), sum(table.width for table in tables)), np.float32)
     start = 0
     for table, tokenizer in zip(tables, known, strict=True):

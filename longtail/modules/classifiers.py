@@ -124,6 +124,7 @@ class Classifiers(nn.Module):
 
 
 CLASSIFIERS = ("residual", "free")
+SEPARATED = 3  # documents of a label, with fewer of which a separator says no more than its text does
 
 
 def classifiers_named(
@@ -173,3 +174,27 @@ def classifiers_of_new_labels(z: FloatArray, seen: FloatArray, owners: IntArray,
     bias, length = others[:, width:].mean(0), np.linalg.norm(others[:, :width], axis=1).mean()
     there = np.concatenate([length * sums, np.tile(bias, (len(z), 1))], axis=1)
     return np.where(has_some[:, None], there, np.pad(z, ((0, 0), (0, len(bias))))).astype(np.float32)
+
+
+def separators_of_new_labels(labels: int, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
+    """Separators of labels that were not trained.
+
+    Of one with `SEPARATED` examples or more it points along the sum of these, and is as long as the model's are, with
+    their bias. Of others it is the bias alone: they score as labels do of a text that is like any other.
+
+    Args:
+        labels: m.
+        seen: (e, R + 1) what separators see of the examples, and a 1.
+        owners: (e,) which label each example has.
+        others: (n, R + 1), n at least 1: some separators of the model, of which those without numbers but a bias are
+            none.
+
+    Returns:
+        (m, R + 1).
+    """
+    kept = np.bincount(owners, minlength=labels)[owners] >= SEPARATED
+    own = others[others[:, :-1].any(1)]
+    own = own if len(own) else others
+    made = classifiers_of_new_labels(np.zeros((labels, others.shape[1] - 1), np.float32), seen[kept], owners[kept], own)
+    made[:, -1] = own[:, -1].mean()
+    return made

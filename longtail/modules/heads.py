@@ -13,7 +13,7 @@ from longtail.modules.encoders.base import Encoder, encode_together
 from longtail.modules.table import Table, load_module_state, module_state, unit
 from longtail.text.tokens import Tokenizer, Tokens
 
-_FILE = "heads.safetensors"
+_FILE, _SEPARATORS = "heads.safetensors", "separators"
 
 
 class TextHead(Encoder):
@@ -61,12 +61,16 @@ class TwoHeads(Encoder):
     the identity; a bag encoder has a second table for u: a table is all that it consists of, and one that serves two
     losses serves both less well (docs/explanation/methods/unidec.md).
 
+    For linear separators (`longtail.train.low_rank`) a bag is seen a third time, as s: the sum of the rows of a table
+    of their own, of any length, and a 1 for their biases. It is set once they are solved, and is no part of training.
+
     Args:
         encoder: of documents and labels, E wide.
         projection: D, the width of both projections; 0 for none.
         normalised: False gives `views` a u of any length, as the thesis trains (section 2.3); `forward` gives it unit
             length all the same.
         table: of u, for a bag encoder; a copy of the encoder's own, where it starts, if left out.
+        separators: of s, R wide, for a bag encoder; there is no s if left out.
         generator: draws their start.
     """
 
@@ -77,13 +81,14 @@ class TwoHeads(Encoder):
         *,
         normalised: bool = True,
         table: Table | None = None,
+        separators: Table | None = None,
         generator: torch.Generator,
     ) -> None:
         super().__init__()
         self.text = TextHead(encoder, projection, generator=generator)
         self.projection, self.normalised = projection, normalised
         self.tokenizer = encoder.tokenizer
-        self.width = 2 * self.text.width
+        self.separators = separators
         self.table: Table | None = None
         self.project: nn.Module = nn.Identity()
         if projection:
@@ -93,6 +98,11 @@ class TwoHeads(Encoder):
         else:
             self.project = nn.Linear(encoder.width, encoder.width, bias=False)
             nn.init.eye_(self.project.weight)
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        """2 D, and R + 1 with separators."""
+        return 2 * self.text.width + (0 if self.separators is None else self.separators.width + 1)
 
     def own_parameters(self) -> list[nn.Parameter]:
         """What the heads have beside the encoder."""
@@ -119,18 +129,24 @@ class TwoHeads(Encoder):
         return x, z, unit(u) if self.normalised else u, *rest
 
     def forward(self, text: Tokens) -> Tensor:
-        """Encode B texts as (B, 2 D) rows: x and u side by side, each of unit length."""
+        """Encode B texts as (B, 2 D) rows: x and u, each of unit length; (B, R + 1 + 2 D), s and a 1 first, with s."""
         encoded = self.text.encoder(text)  # (B, E)
         u = self._for_classifiers(text, encoded)
-        return torch.cat([self.text.head(encoded), unit(u)], dim=1)
+        parts = [self.text.head(encoded), unit(u)]
+        if self.separators is not None:
+            parts = [self._sums(self.separators, text), encoded.new_ones(len(encoded), 1), *parts]
+        return torch.cat(parts, dim=1)
 
     def _for_classifiers(self, text: Tokens, encoded: Tensor) -> Tensor:
         if self.table is not None:
-            features = self.text.encoder.features
-            assert features is not None
-            return features.sums(self.table, text)
+            return self._sums(self.table, text)
         u: Tensor = self.project(_spread(encoded) if self.projection else encoded)
         return u
+
+    def _sums(self, table: Table, text: Tokens) -> Tensor:
+        features = self.text.encoder.features
+        assert features is not None
+        return features.sums(table, text)
 
     def save(self, folder: Path) -> None:
         """Write what the heads have beside the encoder, into an existing folder."""
@@ -140,9 +156,11 @@ class TwoHeads(Encoder):
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, projection: int) -> TwoHeads:
         """Put the heads that `save` wrote onto an encoder, in eval mode."""
-        heads = cls(encoder, projection, generator=torch.Generator())
+        own = load_file(folder / _FILE)
+        separators = Table(own[_SEPARATORS]) if _SEPARATORS in own else None
+        heads = cls(encoder, projection, separators=separators, generator=torch.Generator())
         shared = {name: value for name, value in heads.state_dict().items() if name.startswith("text.encoder.")}
-        load_module_state(heads, shared | load_file(folder / _FILE))
+        load_module_state(heads, shared | own)
         return heads.eval()
 
 

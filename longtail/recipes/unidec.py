@@ -31,6 +31,7 @@ from longtail.stages.joint import JointOptions, joint_losses
 from longtail.stages.picked import pool_of
 from longtail.stages.recipe import recipe
 from longtail.stages.refresh import renew
+from longtail.stages.separator_score import SeparatorScoreOptions, separator_score
 from longtail.stages.teacher import taught
 from longtail.topk import FloatArray
 from longtail.train.optimizer import adamw
@@ -39,7 +40,7 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
+class Options(JointOptions, SizedOptions, SeparatorScoreOptions, EnrichOptions, GraphOptions):
     """UniDEC."""
 
     projection: int = option(
@@ -57,8 +58,9 @@ class Options(JointOptions, SizedOptions, EnrichOptions, GraphOptions):
 
     @classmethod
     def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is best by the number of documents, and all graphs."""
-        return super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
+        """What is best by the number of documents, all graphs, and separators where bags alone rank together."""
+        best = super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
+        return best | ({"separators": cls.width} if "refits" in best else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse documents that are enriched and projected, too."""
@@ -81,8 +83,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
     task, train, text = enriched.task, enriched.task.train, enriched.task.text
     generator = torch.Generator().manual_seed(o.seed)
     heads = TwoHeads(text.encoder, o.projection, normalised=o.unit_views, generator=generator).to(run.device)
-    trunk = text.encoder
-    text = replace(text, encoder=heads.text)
+    trunk, text = text.encoder, replace(text, encoder=heads.text)
     learned = LearnedTemperature(o.classifier_temperature).to(run.device) if o.learned_temperature else nn.Identity()
     temperature = {"temperature": learned} if o.learned_temperature else {}
     losses = joint_losses(o, learned)
@@ -143,7 +144,7 @@ def unidec(run: Run, dataset: Dataset, o: Options) -> Bundle:
         score=task.score(vectors, heads=heads),
         others={"sampler": sampler, "mined": mined, "graphs": graphs},
     )
-    trained = vectors()
+    trained = vectors() | separator_score(run, task, heads, o.separators)
     if known.enrichment is not None and o.plain_classifiers:
         trained[PLAIN] = np.ascontiguousarray(trained["classifier"][:, :width])  # the bias counts once
     return task.model(trained, heads=heads, linked=enriched.linked(known))

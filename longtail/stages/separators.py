@@ -82,7 +82,14 @@ class Words:
 
 
 def read_words(run: Run, dataset: Dataset, o: SeparatorOptions) -> Words:
-    """Hold documents out, and find the words of the others."""
+    """Hold documents out, and find the words of the others.
+
+    Raises:
+        BadInput: the run is one of several processes, or of several shards.
+    """
+    if run.shards is not None:
+        problem = f"expected 1 for {run.recipe}, which solves its separators in one process, found {run.shards.count}"
+        raise BadInput("shards", problem, remedy="leave it out, and start one process")
 
     def make() -> Words:
         rest, held_out = hold_out(dataset, o.validation, o.seed)

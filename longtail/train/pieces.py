@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from longtail.data.sparse import CSR, load_csr, row_blocks, save_csr, stacked
-from longtail.errors import BadInput
 from longtail.memory import resident_bytes
 from longtail.topk import FloatArray, IntArray
 from longtail.train.plan import timed
@@ -30,12 +29,8 @@ def piecewise(run: Run, stage: str, make: Callable[[IntArray], CSR], work: Float
         work: (R,) what each row takes, in any unit.
         columns: of a row.
 
-    Raises:
-        BadInput: the run is one of several processes, or of several shards.
+    Of several processes, each makes all of them, and the first keeps them.
     """
-    if run.shards is not None:
-        problem = f"expected 1 for {run.recipe}, which solves its separators in one process, found {run.shards.count}"
-        raise BadInput("shards", problem, remedy="leave it out, and start one process")
     if run.plan is not None:
         return _planned(run, stage, make, work, columns)
     parts = [np.arange(part.start, part.stop) for part in row_blocks(work, _PIECE)]
@@ -43,7 +38,7 @@ def piecewise(run: Run, stage: str, make: Callable[[IntArray], CSR], work: Float
     with run.log.parts(stage):
         run.log.start(stage, steps=len(parts), done=0)
         for number, rows in enumerate(parts):
-            folder = None if run.folder is None else run.folder / "stages" / stage / f"{number:05d}"
+            folder = run.folder / "stages" / stage / f"{number:05d}" if run.folder and run.ranks.first else None
             found.append(_kept(folder, partial(make, rows)))
             run.log.step({}, len(rows), 0, 0.0)
             run.progress.account()

@@ -11,7 +11,8 @@ import numpy as np
 from longtail.data.sparse import CSR, csr, row_of_entry, stacked, take_entries
 from longtail.topk import AnyArray, BoolArray, FloatArray, IntArray
 
-_FEW = 2048  # documents, of which the inner products of all pairs are held
+_FEW = 2048  # documents, of which the inner products of all pairs are held, for all labels
+_VERY_FEW = 512  # documents of one label, of which they are
 _MORE, _ROUNDS = 64, 8  # wrong documents that a label is told from at first; twice as many in each further round
 _LEFT_OUT = 0.02  # within the margin, by which a wrong document that is left out would change next to nothing
 _SCORED, _HELD = 2**23, 2**22  # pairs of a label and a document, and of two documents of a label, that are held at once
@@ -95,14 +96,7 @@ class Separators:
             np.stack([np.pad(part, (0, size - len(part))) for part in parts], 1)
             for parts in zip(*((one.y, one.cost, one.b) for one in labels), strict=True)
         )
-        if len(labels) == 1:
-            product = product_of(self._x[labels[0].documents])
-        else:
-            inner = np.zeros((len(labels), size, size), np.float32)
-            for i, one in enumerate(labels):
-                n = len(one.documents)
-                inner[i, :n, :n] = inner_products(self._x[one.documents])
-            product = lambda v: np.matmul(inner, v.T[..., None])[..., 0].T  # noqa: E731
+        product = _products([self._x[one.documents] for one in labels])
         for one, found in zip(labels, solved(product, y, cost, b).T, strict=True):
             one.b = found[: len(one.b)]
 
@@ -232,6 +226,27 @@ def product_of(x: CSR) -> Product:
         return lambda v: inner @ v
     transposed = CSR(x.T)
     return lambda v: np.asarray(x @ (transposed @ v))
+
+
+def _products(parts: Sequence[CSR]) -> Product:
+    """The product by the inner products of the documents of c labels, each its own, (n_i, V): held of very few ones.
+
+    To make those of more takes longer than all that is asked of them by the words themselves.
+    """
+    size = max(x.shape[0] for x in parts)
+    if size <= _VERY_FEW:
+        inner = np.zeros((len(parts), size, size), np.float32)
+        for x, held in zip(parts, inner, strict=True):
+            held[: x.shape[0], : x.shape[0]] = inner_products(x)
+        return lambda v: np.matmul(inner, v.T[..., None])[..., 0].T
+
+    def product(v: FloatArray) -> FloatArray:
+        found = np.zeros_like(v)
+        for i, x in enumerate(parts):
+            found[: x.shape[0], i] = x @ (x.T @ v[: x.shape[0], i])
+        return found
+
+    return product
 
 
 def inner_products(x: CSR) -> FloatArray:

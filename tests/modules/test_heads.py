@@ -15,6 +15,7 @@ from torch import Tensor
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.encoders.transformer import TransformerEncoder
 from longtail.modules.heads import LearnedTemperature, TwoHeads
+from longtail.modules.table import Table
 from longtail.text.bag import BagTokenizer
 
 TEXTS = ["red fish", "blue", "one two two one red green blue fish bird", "green birds", "fish red"]
@@ -119,6 +120,27 @@ def test_saved_and_loaded_they_are_bit_equal(heads: TwoHeads, tmp_path: Path) ->
     assert [path.name for path in tmp_path.iterdir()] == ["heads.safetensors"]
     if heads.table is not None:
         assert list(load_file(tmp_path / "heads.safetensors")) == ["table"]  # as it was when that was a plain parameter
+
+
+@pytest.mark.parametrize("heads", ["bag"], indirect=True)
+def test_separators_see_the_sum_of_rows_of_their_table_before_the_other_views(heads: TwoHeads, tmp_path: Path) -> None:
+    read = tokens(heads, TEXTS)
+    with torch.no_grad():
+        before = heads(read)
+        rows = torch.randn(len(heads.tokenizer), 3, generator=torch.Generator().manual_seed(2))  # type: ignore[arg-type]
+        heads.separators = Table(rows)
+        found = heads(read)
+    assert found.shape[1] == heads.width == 3 + 1 + before.shape[1]
+    assert torch.equal(found[:, 4:], before)
+    assert found[:, 3].tolist() == [1.0] * len(TEXTS)
+    table = heads.tokenizer(TEXTS)  # the twin: text by text
+    for i, s in enumerate(found[:, :3]):
+        at = slice(table.offsets[i], table.offsets[i + 1])
+        close(s, torch.from_numpy(table.weights[at]) @ rows[table.ids[at]])
+    heads.save(tmp_path)
+    loaded = TwoHeads.load(tmp_path, heads.text.encoder, heads.projection).eval()
+    with torch.no_grad():
+        assert torch.equal(loaded(read), found)
 
 
 def test_a_temperature_is_learned_by_its_inverse() -> None:

@@ -17,6 +17,7 @@ from longtail.errors import BadInput
 from longtail.report.commands import command_of
 
 TEXTS = [f"word{i % 50} other{i % 7}" for i in range(600)]
+FOUR = {"refits": 3, "separators": 256}  # further runs that rank together, and the separators of one
 DATA = Dataset.from_texts(TEXTS, [[i % 7] for i in range(600)], [*"abcdefg"])
 
 
@@ -24,18 +25,18 @@ DATA = Dataset.from_texts(TEXTS, [[i % 7] for i in range(600)], [*"abcdefg"])
     ("documents", "given", "usual"),
     [
         (100, {}, {}),
-        (8_000, {}, {"refits": 3}),
-        (10_000, {}, {"epochs": 9, "refits": 3}),
+        (8_000, {}, FOUR),
+        (10_000, {}, {"epochs": 9, **FOUR}),
         (10_000, {"refit": False}, {"epochs": 9}),
         (10_000, {"validation": 0.0}, {"epochs": 9}),
         (10_000, {"epochs": "auto"}, {}),
-        (10_000, {"epochs": "12"}, {"epochs": 9, "refits": 3}),  # as a command line gives it, and it comes first
+        (10_000, {"epochs": "12"}, {"epochs": 9, **FOUR}),  # as a command line gives it, and it comes first
         (10_000, {"projection": 4}, {"epochs": 9}),
-        (10_000, {"projection": 0, "enrich": "none", "fields_apart": False}, {"epochs": 9, "refits": 3}),
-        (25_000, {"teacher": "run"}, {"epochs": 18, "refits": 3}),
+        (10_000, {"projection": 0, "enrich": "none", "fields_apart": False}, {"epochs": 9, **FOUR}),
+        (25_000, {"teacher": "run"}, {"epochs": 18, **FOUR}),
         (100_000, {}, {"epochs": 9, "refit": True}),
         (10_000, {"encoder": "minilm"}, {"knowledge": "none", "epochs": 9, "refit": True}),
-        (10_000, {"start": "run"}, {"knowledge": "none", "epochs": 9, "refits": 3}),
+        (10_000, {"start": "run"}, {"knowledge": "none", "epochs": 9, **FOUR}),
     ],
     ids=str,
 )
@@ -65,8 +66,9 @@ def test_a_run_of_what_is_best_is_four_that_rank_together_and_its_command_says_w
     made = recipes.unidec(data, out=tmp_path / "run", preset="best", **small)
     assert made.encoder.width == 4 * 8
     settings = json.loads((tmp_path / "run" / "run.json").read_text())
-    chosen = {"graphs": ["all"], "refit": True, "refits": 3, "knowledge": "none", "preset": "best"}
+    assert made.vectors["separator"].shape == (7, 256 + 1)
+    chosen = {"graphs": ["all"], "refit": True, **FOUR, "knowledge": "none", "preset": "best"}
     assert {name: settings["arguments"][name] for name in chosen} == chosen
     command = " ".join(command_of(settings, Path("data"), Path("run")))
-    for told in ("--graphs all", "--refits 3", "--knowledge none", "--preset best"):
+    for told in ("--graphs all", "--refits 3", "--separators 256", "--knowledge none", "--preset best"):
         assert told in command

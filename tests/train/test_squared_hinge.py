@@ -60,8 +60,11 @@ def test_all_documents_of_all_labels(cost: float) -> None:
     np.testing.assert_allclose(found, naive(x, own, left, cost), atol=0.01)
 
 
-def test_the_documents_that_matter_say_nearly_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"_FEW": 10, "_MORE": 4, "_HELD": 2000, "_SCORED": 3 * N, "_LEFT_OUT": 1e-3}.items():
+@pytest.mark.parametrize("held", [0, 20, 512])
+def test_the_documents_that_matter_say_nearly_the_same(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all of their inner products held, or some, or none."""
+    small = {"_FEW": 10, "_VERY_FEW": held, "_MORE": 4, "_HELD": 2000, "_SCORED": 3 * N, "_LEFT_OUT": 1e-3}
+    for name, value in small.items():
         monkeypatch.setattr(module, name, value)
     x, (own, left) = documents(), pairs(1)
     found = Separators(x, 1.0, 0.0).of(own, left).toarray()
