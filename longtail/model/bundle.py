@@ -51,7 +51,8 @@ class Bundle(Model):
         labels: L texts; one without a uid is known by its id (`longtail.model.uids`).
         vectors: float32 label vectors: ``encoder`` (L, D), the embeddings of the labels' texts, and ``classifier``,
             (L, D), or (L, D + 1) with a bias, where the recipe trains one; with a linker, ``plain-classifier``, too, of
-            documents as they are without nodes; ``separator``, (L, R + 1), where heads have a view for it.
+            documents as they are without nodes; ``separator``, (L, R + 1), where heads have a view for it, 0 for a
+            label without one.
         fusion: mixes the scorers of both; the kind ``fused`` exists where it is given.
         device: where the encoder is and searches run.
         heads: on the encoder, where classifiers see another view of a document than the texts of labels do, or attend

@@ -177,24 +177,21 @@ def classifiers_of_new_labels(z: FloatArray, seen: FloatArray, owners: IntArray,
 
 
 def separators_of_new_labels(labels: int, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
-    """Separators of labels that were not trained.
+    """Separators of labels that were not trained: of those with `SEPARATED` examples or more, and 0 of the others.
 
-    Of one with `SEPARATED` examples or more it points along the sum of these, and is as long as the model's are, with
-    their bias. Of others it is the bias alone: they score as labels do of a text that is like any other.
+    Each points along the sum of its examples, and is as long as the model's are, with their mean bias, which is 0.
 
     Args:
         labels: m.
         seen: (e, R + 1) what separators see of the examples, and a 1.
         owners: (e,) which label each example has.
-        others: (n, R + 1), n at least 1: some separators of the model, of which those without numbers but a bias are
-            none.
+        others: (n, R + 1) some separators of the model, 0 where a label has none.
 
     Returns:
         (m, R + 1).
     """
-    kept = np.bincount(owners, minlength=labels)[owners] >= SEPARATED
-    own = others[others[:, :-1].any(1)]
-    own = own if len(own) else others
-    made = classifiers_of_new_labels(np.zeros((labels, others.shape[1] - 1), np.float32), seen[kept], owners[kept], own)
-    made[:, -1] = own[:, -1].mean()
-    return made
+    others, known = others[others.any(1)], np.bincount(owners, minlength=labels) >= SEPARATED
+    if not len(others):
+        return np.zeros((labels, others.shape[1]), np.float32)
+    made = classifiers_of_new_labels(np.zeros((labels, others.shape[1] - 1), np.float32), seen, owners, others)
+    return np.where(known[:, None], made, np.float32(0))

@@ -12,7 +12,7 @@ from longtail.data.sparse import CSR
 from longtail.search.exact import Exact
 from longtail.topk import Float64Array, FloatArray, IntArray, TopK, rank
 
-KEPT = (0.98, 0.99, 0.995, 0.998)  # of the mean square of scores: what is tried, in turn
+KEPT = (0.98, 0.99, 0.995, 0.998, 0.999)  # of the mean square of scores: what is tried, in turn
 _LOOKED = 20  # labels that are ranked again, at least
 _ROWS = 2**14  # labels that are worked on at a time
 _MOST, _PAIRS = 512, 2**15  # queries, and pairs with a label, whose labels are read at once, at most

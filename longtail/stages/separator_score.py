@@ -72,7 +72,8 @@ def separator_score(run: Run, task: Task, heads: TwoHeads, width: int) -> dict[s
         width: R; 0 for no such score.
 
     Returns:
-        The (L, R + 1) vectors of labels by their score kind: of those without a separator, the mean bias alone.
+        The (L, R + 1) vectors of labels by their score kind, from whose biases the mean is taken off: so labels without
+        a separator, which have 0, score as others do of a text that is like any other.
     """
     if not width:
         return {}
@@ -93,8 +94,8 @@ def separator_score(run: Run, task: Task, heads: TwoHeads, width: int) -> dict[s
     if run.plan is not None:
         asked = asked[:0]
     table, vectors = low_rank(CSR(asked), solved, width)
+    vectors[:, -1] -= vectors[:, -1].mean() if len(vectors) else 0  # what they have of a text that is like any other
     whole = np.zeros((len(counts), width + 1), np.float32)
-    whole[:, -1] = vectors[:, -1].mean() if len(vectors) else 0  # what others have of a text like any other
     whole[labels] = vectors
     heads.separators = Table(torch.from_numpy(table)).to(run.device)
     return {SEPARATOR: whole}
