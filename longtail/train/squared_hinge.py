@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -41,12 +40,8 @@ class Separators:
     def __init__(self, x: CSR, cost: float, least_weight: float) -> None:
         wordless = csr(np.zeros(1, np.int64), np.array([x.shape[1] - 1]), (1, x.shape[1]))
         self._x = stacked([x, wordless])  # (N + 1, V)
+        self._words = CSR(x[:, :-1].T) if x.shape[0] > _FEW else None  # (V - 1, N) the documents of each but the last
         self._cost, self._least_weight = cost, least_weight
-
-    @cached_property
-    def _words(self) -> CSR:
-        """(V - 1, N) the documents of each feature but the last."""
-        return CSR(self._x[:-1, :-1].T)
 
     def of(self, targets: CSR, ignored: CSR) -> CSR:
         """The separators of labels, (C, V).
@@ -73,6 +68,7 @@ class Separators:
 
     def _among_near(self, targets: CSR, ignored: CSR) -> CSR:
         """The same, with its own documents, and the wrong ones that matter, for each label."""
+        assert self._words is not None
         N, seen = targets.shape[1], np.zeros(targets.shape[1], bool)
         labels = [_Near.of(*some, N, self._cost) for some in zip(_rows(targets), _rows(ignored), strict=True)]
         changing, w = labels, CSR(targets @ self._x[:-1])  # with which all documents that share a word are near

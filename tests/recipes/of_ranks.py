@@ -21,7 +21,8 @@ from longtail.recipes import RECIPES
 COMMON: dict[str, Any] = {"epochs": 2, "batch": 100, "random_negatives": 32, "width": 16, "warmup": 5}
 COMMON |= {"max_length": 16, "device": "cpu"}
 MORE: dict[str, dict[str, Any]] = {
-    "unidec": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "separators": 8, "refit": False},
+    "unidec": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "refit": False},
+    "unidec with separators": {"separators": 8, "refit": False},
     "depsl": {"hard_negatives": 2, "refresh_from": 1, "refresh_every": 1, "symmetric": True},
     "simcse": {},
     "dexa": {"cluster_from": 1, "classifier_epochs": 1, "own_vectors": 20},

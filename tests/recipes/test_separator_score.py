@@ -19,6 +19,7 @@ from longtail.model import Bundle, open_model
 from longtail.model.explanation import explain
 from longtail.model.label_set import LabelSet, NewLabel
 from longtail.modules.classifiers import SEPARATED, separators_of_new_labels
+from longtail.stages import separator_score
 from longtail.testing.planted import Planted, planted
 from longtail.train import pieces
 from longtail.train.log import Log
@@ -78,6 +79,16 @@ def test_separators_are_those_of_labels_with_documents_enough(run: Path) -> None
     assert not w[counts < SEPARATED].any()
     assert w[:, -1].any()
     assert abs(w[:, -1].mean()) < 1e-6
+
+
+def test_of_very_many_labels_the_most_frequent_have_one(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(separator_score, "_MOST", 5)
+    data = data_of(run)
+    w = recipes.unidec(data, **{**SMALL, "refit": False, "validation": 0.0}).vectors["separator"]
+    counts = np.diff(CSR(data.train.targets.T).indptr)
+    there = w.any(1)
+    assert there.sum() == 5
+    assert counts[there].min() >= counts[~there].max()
 
 
 def test_who_ranks_after_the_refit_has_the_separators_of_all_documents(run: Path) -> None:

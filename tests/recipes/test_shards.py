@@ -83,7 +83,8 @@ def by_processes(count: int, data: Path, shards: int, recipes: list[str]) -> dic
     return dict(said["digests"])
 
 
-ALWAYS = ("unidec", "depsl", "ngame", "dexml", "renee", "ramen", "oak", "astec")  # the others are in `make bench`
+ALWAYS = ("unidec", "unidec with separators", "depsl", "ngame", "dexml", "renee", "ramen", "oak", "astec")
+"""The others are in `make bench`."""
 
 
 def test_two_and_four_processes_train_what_one_does_bit_by_bit(data: Path) -> None:
