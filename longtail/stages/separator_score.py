@@ -57,8 +57,9 @@ class SeparatorScoreOptions(EncoderOptions, FusionOptions):
             raise BadInput("separators", problem, remedy=f"leave out one of separators and {found[0]}")
 
     def for_refit(self) -> Sequence[Mapping[str, Any]]:
-        """The same; the first further run alone solves separators anew: nothing is drawn for them by lot."""
-        return [{**one, "separators": 0 if i else self.separators} for i, one in enumerate(super().for_refit())]
+        """The same; the last one alone, with which another process begins, solves separators anew: no lot is drawn."""
+        further = super().for_refit()
+        return [{**one, "separators": self.separators * (one is further[-1])} for one in further]
 
 
 def separator_score(run: Run, task: Task, heads: TwoHeads, width: int) -> dict[str, FloatArray]:

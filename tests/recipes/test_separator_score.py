@@ -184,9 +184,9 @@ def test_what_is_no_bag_alone_has_none(options: dict[str, Any], told: str) -> No
         recipes.unidec(data, **{**SMALL, **options})
 
 
-def test_of_further_runs_the_first_one_alone_solves_them() -> None:
+def test_of_further_runs_the_last_one_alone_solves_them() -> None:
     further = recipes.unidec.options(separators=8, refit=True, refits=3).for_refit()
-    assert [one["separators"] for one in further] == [8, 0, 0]
+    assert [one["separators"] for one in further] == [0, 0, 8]
     assert [one["separators"] for one in recipes.unidec.options(refit=True).for_refit()] == [0]
 
 
