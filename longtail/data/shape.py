@@ -1,4 +1,4 @@
-"""What defaults go by: how many documents a data set has, which fields of its texts are read, and its graphs."""
+"""What defaults go by: how many documents a data set has, with how many labels, which fields are read, and graphs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ class Shape(NamedTuple):
         documents: N, of training.
         fields: those that are read where no others are asked for (`fields_read`).
         graphs: whether there are some whose nodes say something: a word of some of the texts.
+        labels: of a document, on average.
     """
 
     documents: int
     fields: tuple[str, ...] = (_TITLE,)
     graphs: bool = False
+    labels: float = 0.0
 
     @classmethod
     def of(cls, dataset: Dataset) -> Shape:
         """Of a data set as it was read."""
-        return cls(len(dataset.train), fields_read(dataset), bool(dataset.graphs) and _nodes_say_something(dataset))
+        graphs = bool(dataset.graphs) and _nodes_say_something(dataset)
+        labels = dataset.train.targets.nnz / max(1, len(dataset.train))
+        return cls(len(dataset.train), fields_read(dataset), graphs, labels)
 
 
 def fields_read(dataset: Dataset) -> tuple[str, ...]:

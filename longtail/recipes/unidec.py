@@ -58,9 +58,9 @@ class Options(JointOptions, SizedOptions, SeparatorScoreOptions, EnrichOptions, 
 
     @classmethod
     def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is best by the number of documents, all graphs, and separators where bags alone rank together."""
+        """What is best by the number of documents, all graphs, and separators of labels."""
         best = super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
-        return best | ({"separators": cls.width} if "refits" in best else {})
+        return best | cls.best_separators(shape, best)
 
     def check(self, dataset: Dataset) -> None:
         """Refuse documents that are enriched and projected, too."""

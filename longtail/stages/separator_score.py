@@ -12,6 +12,7 @@ import torch
 from longtail.data.dataset import Dataset
 from longtail.data.filters import apart
 from longtail.data.holdout import rows_evenly
+from longtail.data.shape import Shape
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.model.bundle import SEPARATOR
@@ -30,6 +31,7 @@ from longtail.train.run import Run
 from longtail.train.squared_hinge import Separators
 
 _COST, _LEAST_WEIGHT = 1.0, 0.01  # those of DiSMEC (docs/explanation/methods/dismec.md)
+_MANY_LABELS = 10  # of a document, from which on separators gained nothing, and took three times as long as the rest
 _MOST = 8192  # labels, the most frequent ones, that have a separator
 _ASKED = 8192  # documents whose scores say what is to be kept of all separators
 _GROWS = 0.5  # a power of a label's documents, by which the time for its separator grows (as was measured)
@@ -46,6 +48,11 @@ class SeparatorScoreOptions(EncoderOptions, FusionOptions):
         "more; 0 for none; 256 gain where labels are frequent, see docs/guides/choosing.md",
         within=NATURAL,
     )
+
+    @classmethod
+    def best_separators(cls, shape: Shape, best: Mapping[str, Any]) -> dict[str, int]:
+        """As many numbers as a bag has, where bags alone rank together, and documents do not have many labels."""
+        return {"separators": cls.width} if "refits" in best and shape.labels < _MANY_LABELS else {}
 
     def check(self, dataset: Dataset) -> None:
         """Refuse separators beside what is no bag of words alone."""

@@ -40,7 +40,12 @@ def of_contents(counts: list[int]) -> Dataset:
 )
 def test_short_contents_are_read(counts: list[int], fields: tuple[str, ...]) -> None:
     assert fields_read(of_contents(counts)) == fields
-    assert Shape.of(of_contents(counts)) == Shape(len(counts), fields)
+    assert Shape.of(of_contents(counts)) == Shape(len(counts), fields, labels=1.0)
+
+
+def test_labels_of_a_document_are_counted_on_average() -> None:
+    assert Shape.of(Dataset.from_texts(["a", "b"], [[0, 1], [1]], ["x", "y"])).labels == 1.5
+    assert Shape.of(Dataset.from_texts([], [], ["a label"])).labels == 0
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,13 @@ def test_what_is_best_is_added_to_the_defaults(documents, given, usual, monkeypa
             assert recipes.unidec.options.best(shape, given) == plain | expected
 
 
+@pytest.mark.parametrize(("labels", "separators"), [(0.0, 256), (9.9, 256), (10.0, None)])
+def test_where_documents_have_many_labels_there_are_no_separators(labels, separators):
+    best = recipes.unidec.options.best(Shape(10_000, labels=labels), {})
+    assert best.get("separators") == separators
+    assert best["refits"] == 3
+
+
 @pytest.mark.parametrize("recipe", sorted({*recipes.RECIPES} - {"unidec"}))
 def test_only_who_knows_what_is_best_takes_that_preset(recipe):
     with pytest.raises(BadInput, match=f"preset: {recipe} has none that is called best; leave it out"):
