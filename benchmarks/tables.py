@@ -12,8 +12,9 @@ other, that was in; and what it costs, as ``training`` or ``time_a_text``, the c
 as ``published`` the P@1 of the same system on another data set, LF-WikiSeeAlsoTitles-320K, by
 `benchmarks/published.csv`: that of RAMEN's Table 6, which has most systems beside each other, or else that of another
 paper. A test says so where a page is not what this writes.
-``<!-- differences NAME: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
-interval that is paired over test documents, in bold where 0 is not in it. ``<!-- bins NAME ...: R@5 -->`` has the
+``<!-- differences NAME ...: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
+interval that is paired over test documents, in bold where 0 is not in it; of several sets, whose first methods have one
+name, a set behind another. ``<!-- bins NAME ...: R@5 -->`` has the
 recall of each method over labels that are as frequent, the best in bold; a comparison that stands behind another may
 have further methods on the same data. ``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has
 kept; with several names, all of it beside each other, without exponents.
@@ -100,13 +101,15 @@ def table(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
 
 
 def differences(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
-    """The lines of a table of what each method of one kept comparison has more than the first."""
-    (name,) = names
-    found = read_json(RESULTS / f"{name}.json", remedy="keep the comparison")
-    yield _row([f"less `{next(iter(found['rows']))}`", *metrics])
-    yield "|" + "---|" * (1 + len(metrics))
-    for method, of in found["differences"].items():
-        yield _row([f"`{method}`", *(_difference(of[metric]) for metric in metrics)])
+    """The lines of a table of what each method of kept comparisons has more than the first one of its comparison."""
+    found = [read_json(RESULTS / f"{name}.json", remedy="keep the comparison") for name in names]
+    several = ["set"] if len(found) > 1 else []
+    yield _row([*several, f"less `{next(iter(found[0]['rows']))}`", *metrics])
+    yield "|" + "---|" * (len(several) + 1 + len(metrics))
+    for one in found:
+        for position, (method, of) in enumerate(one["differences"].items()):
+            of_set = [one["data"]["name"] if position == 0 else ""] if several else []
+            yield _row([*of_set, f"`{method}`", *(_difference(of[metric]) for metric in metrics)])
 
 
 def bins(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:

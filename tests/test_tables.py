@@ -96,6 +96,13 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `bm25` | +0.25 ± 0.75 | **-10.50 ± 0.50** |",
         "<!-- end of table -->",
     ]
+    several = tables.made("<!-- differences one other: P@1 -->\n<!-- end of table -->").splitlines()
+    assert several[1:-1] == [
+        "| set | less `unidec` | P@1 |",
+        "|---|---|---|",
+        "| pages | `bm25` | **-10.50 ± 0.50** |",
+        "| products | `bm25` | **-10.50 ± 0.50** |",
+    ]
     by_frequency = tables.made("<!-- bins one more other: R@5 -->\nold\n<!-- end of table -->").splitlines()
     assert by_frequency[1:-1] == [
         "| set | labels | documents a label | `unidec` | `bm25` | `dexml` |",
