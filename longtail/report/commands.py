@@ -14,7 +14,7 @@ from longtail.recipes.rerank import RUNS
 from longtail.stages.rerank import rerank
 
 BY_SHAPE = {"batch", "epochs", "fields", "refit", "validation"}  # options whose defaults go by the data (`for_shape`)
-BY_BEST = {"graphs", "knowledge", "refits"}  # further ones, where what is best is asked for
+BY_BEST = {"graphs", "knowledge", "refits", "separators"}  # further ones, where what is best is asked for
 _OF_RUN = ("first_stage", *RUNS)  # arguments of a reranking that come from the run it is of
 
 

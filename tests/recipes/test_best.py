@@ -79,3 +79,5 @@ def test_a_run_of_what_is_best_is_four_that_rank_together_and_its_command_says_w
     command = " ".join(command_of(settings, Path("data"), Path("run")))
     for told in ("--graphs all", "--refits 3", "--separators 256", "--knowledge none", "--preset best"):
         assert told in command
+    settings["arguments"]["separators"] = 0  # as of a run that was to have none
+    assert "--separators 0" in " ".join(command_of(settings, Path("data"), Path("run")))
