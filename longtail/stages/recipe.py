@@ -73,7 +73,7 @@ class RunOptions:
     )
     preset: str | None = option(
         None,
-        "best, for all that is known to gain, in four to five times the time (unidec; docs/guides/choosing.md), or "
+        "best, for all that is known to gain, in three to five times the time (unidec; docs/guides/choosing.md), or "
         "paper, for what the method's paper sets; what else is given comes before either",
         choices=("best", "paper"),
     )

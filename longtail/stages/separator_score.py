@@ -31,6 +31,7 @@ from longtail.train.run import Run
 from longtail.train.squared_hinge import Separators
 
 _COST, _LEAST_WEIGHT = 1.0, 0.01  # those of DiSMEC (docs/explanation/methods/dismec.md)
+_MANY = 25_000  # documents: 67,087 gained nothing, and took 2.4 times the time of a run; between, it was not measured
 _MANY_LABELS = 10  # of a document, from which on separators gained nothing, and took three times as long as the rest
 _MOST = 8192  # labels, the most frequent ones, that have a separator
 _ASKED = 8192  # documents whose scores say what is to be kept of all separators
@@ -51,8 +52,9 @@ class SeparatorScoreOptions(EncoderOptions, FusionOptions):
 
     @classmethod
     def best_separators(cls, shape: Shape, best: Mapping[str, Any]) -> dict[str, int]:
-        """As many numbers as a bag has, where bags alone rank together, and documents do not have many labels."""
-        return {"separators": cls.width} if "refits" in best and shape.labels < _MANY_LABELS else {}
+        """As many numbers as a bag has, where bags alone rank together, of few enough documents and labels."""
+        worth_it = shape.documents < _MANY and shape.labels < _MANY_LABELS
+        return {"separators": cls.width} if "refits" in best and worth_it else {}
 
     def check(self, dataset: Dataset) -> None:
         """Refuse separators beside what is no bag of words alone."""

@@ -33,7 +33,9 @@ DATA = Dataset.from_texts(TEXTS, [[i % 7] for i in range(600)], [*"abcdefg"])
         (10_000, {"epochs": "12"}, {"epochs": 9, **FOUR}),  # as a command line gives it, and it comes first
         (10_000, {"projection": 4}, {"epochs": 9}),
         (10_000, {"projection": 0, "enrich": "none", "fields_apart": False}, {"epochs": 9, **FOUR}),
-        (25_000, {"teacher": "run"}, {"epochs": 18, **FOUR}),
+        (24_999, {}, {"epochs": 9, **FOUR}),
+        (25_000, {}, {"epochs": 9, "refits": 3}),
+        (25_000, {"teacher": "run"}, {"epochs": 18, "refits": 3}),
         (100_000, {}, {"epochs": 9, "refit": True}),
         (10_000, {"encoder": "minilm"}, {"knowledge": "none", "epochs": 9, "refit": True}),
         (10_000, {"start": "run"}, {"knowledge": "none", "epochs": 9, **FOUR}),
