@@ -14,10 +14,10 @@ as ``published`` the P@1 of the same system on another data set, LF-WikiSeeAlsoT
 paper. A test says so where a page is not what this writes.
 ``<!-- differences NAME ...: P@1 PSP@1 ... -->`` has what each method has more than the first, in points, with the 95 %
 interval that is paired over test documents, in bold where 0 is not in it; of several sets, whose first methods have one
-name, a set behind another. ``<!-- bins NAME ...: R@5 -->`` has the
-recall of each method over labels that are as frequent, the best in bold; a comparison that stands behind another may
-have further methods on the same data. ``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has
-kept; with several names, all of it beside each other, without exponents.
+name, a set behind another. ``<!-- bins NAME ...: R@5 -->`` has the recall of each method over labels that are as
+frequent, the best in bold; a comparison that stands behind another may have further methods on the same data.
+``<!-- table NAME: scale -->`` has what `benchmarks/scale.py --keep NAME` has kept; with several names, all of it beside
+each other, without exponents.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def differences(names: Sequence[str], metrics: Sequence[str]) -> Iterator[str]:
     """The lines of a table of what each method of kept comparisons has more than the first one of its comparison."""
     found = [read_json(RESULTS / f"{name}.json", remedy="keep the comparison") for name in names]
     several = ["set"] if len(found) > 1 else []
-    yield _row([*several, f"less `{next(iter(found[0]['rows']))}`", *metrics])
+    (baseline,) = {next(iter(one["rows"])) for one in found}  # of one name in all of them
+    yield _row([*several, f"less `{baseline}`", *metrics])
     yield "|" + "---|" * (len(several) + 1 + len(metrics))
     for one in found:
         for position, (method, of) in enumerate(one["differences"].items()):

@@ -96,13 +96,16 @@ def test_a_table_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "| `bm25` | +0.25 ± 0.75 | **-10.50 ± 0.50** |",
         "<!-- end of table -->",
     ]
-    several = tables.made("<!-- differences one other: P@1 -->\n<!-- end of table -->").splitlines()
+    (tmp_path / "third.json").write_text(json.dumps(tables.kept({**results, "data": {"name": "queries"}})))
+    several = tables.made("<!-- differences one third: P@1 -->\n<!-- end of table -->").splitlines()
     assert several[1:-1] == [
         "| set | less `unidec` | P@1 |",
         "|---|---|---|",
         "| pages | `bm25` | **-10.50 ± 0.50** |",
-        "| products | `bm25` | **-10.50 ± 0.50** |",
+        "| queries | `bm25` | **-10.50 ± 0.50** |",
     ]
+    with pytest.raises(ValueError, match="too many values"):  # what others are compared with is another there
+        tables.made("<!-- differences one other: P@1 -->\n<!-- end of table -->")
     by_frequency = tables.made("<!-- bins one more other: R@5 -->\nold\n<!-- end of table -->").splitlines()
     assert by_frequency[1:-1] == [
         "| set | labels | documents a label | `unidec` | `bm25` | `dexml` |",

@@ -155,6 +155,12 @@ def unfiltered(split: Split) -> CSR:
     return split.targets if split.filtered is None else apart(split.targets, split.filtered)
 
 
+def by_label(split: Split) -> tuple[CSR, CSR]:
+    """(L, n) the documents of each label, but for filtered pairs, and (L, n) its filtered ones."""
+    filtered = CSR(split.targets.shape, dtype=np.float32) if split.filtered is None else split.filtered
+    return CSR(unfiltered(split).T), CSR(filtered.T)
+
+
 def _one_hot(groups: np.ndarray[tuple[int], np.dtype[np.int64]], width: int) -> CSR:
     """(n, width) CSR: row i has a one in column ``groups[i]``, or nothing where that is -1."""
     there = groups >= 0

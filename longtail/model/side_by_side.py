@@ -41,10 +41,14 @@ def side_by_side(*models: Bundle) -> Bundle | None:
     if views:
         table = _joined([view.table for view in views if view.table is not None], known, known[-1])
         heads = TwoHeads(encoder, table=table, generator=torch.Generator())
-        for model, view, own in zip(models, views, known, strict=True):
-            if view.separators is not None:
-                heads.separators = _joined([view.separators], [own], known[-1])
-                vectors[SEPARATOR] = model.vectors[SEPARATOR]
+        separated = [
+            (view.separators, tokenizer, model.vectors[SEPARATOR])
+            for view, tokenizer, model in zip(views, known, models, strict=True)
+            if view.separators is not None
+        ]
+        if separated:
+            rows, tokenizer, vectors[SEPARATOR] = separated[-1]
+            heads.separators = _joined([rows], [tokenizer], known[-1])
     both = replace(last, encoder=encoder, heads=heads, vectors=vectors)
     return replace(both, vectors={**both.vectors, "encoder": both.of_labels(both.labels)})
 

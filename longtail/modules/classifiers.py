@@ -179,7 +179,7 @@ def classifiers_of_new_labels(z: FloatArray, seen: FloatArray, owners: IntArray,
 def separators_of_new_labels(labels: int, seen: FloatArray, owners: IntArray, others: FloatArray) -> FloatArray:
     """Separators of labels that were not trained: of those with `SEPARATED` examples or more, and 0 of the others.
 
-    Each points along the sum of its examples, and is as long as the model's are, with their mean bias, which is 0.
+    Each points along the sum of its examples, and is as long as the model's are, with their mean bias.
 
     Args:
         labels: m.

@@ -25,7 +25,6 @@ from longtail.modules.heads import LearnedTemperature, TwoHeads
 from longtail.options import BELOW_ONE, NATURAL, option
 from longtail.recipes.papers import UNIDEC
 from longtail.stages.enriching import EnrichOptions, read_enriched
-from longtail.stages.for_size import SizedOptions
 from longtail.stages.graphs import GraphOptions, graph_terms
 from longtail.stages.joint import JointOptions, joint_losses
 from longtail.stages.picked import pool_of
@@ -40,7 +39,7 @@ from longtail.train.run import Run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(JointOptions, SizedOptions, SeparatorScoreOptions, EnrichOptions, GraphOptions):
+class Options(JointOptions, SeparatorScoreOptions, EnrichOptions, GraphOptions):
     """UniDEC."""
 
     projection: int = option(
@@ -58,9 +57,8 @@ class Options(JointOptions, SizedOptions, SeparatorScoreOptions, EnrichOptions, 
 
     @classmethod
     def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is best by the number of documents, all graphs, and separators of labels."""
-        best = super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
-        return best | cls.best_separators(shape, best)
+        """What is best by the shape of the documents, and all graphs."""
+        return super().best(shape, given) | ({"graphs": ("all",)} if shape.graphs else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse documents that are enriched and projected, too."""

@@ -10,37 +10,31 @@ import numpy as np
 import torch
 
 from longtail.data.dataset import Dataset
-from longtail.data.filters import apart
 from longtail.data.holdout import rows_evenly
 from longtail.data.shape import Shape
 from longtail.data.sparse import CSR
 from longtail.errors import BadInput
 from longtail.model.bundle import SEPARATOR
-from longtail.model.linear import features
 from longtail.modules.classifiers import SEPARATED
 from longtail.modules.encoders.bag import BagEncoder
 from longtail.modules.heads import TwoHeads
 from longtail.modules.table import Table
 from longtail.options import NATURAL, option
-from longtail.stages.held_out import FusionOptions
-from longtail.stages.task import EncoderOptions, Task
-from longtail.topk import FloatArray, IntArray
+from longtail.stages.for_size import SizedOptions
+from longtail.stages.separators import SeparatorOptions, Words, solved_tree
+from longtail.stages.task import Task
+from longtail.topk import FloatArray
 from longtail.train.low_rank import low_rank
-from longtail.train.pieces import piecewise
 from longtail.train.run import Run
-from longtail.train.squared_hinge import Separators
 
-_COST, _LEAST_WEIGHT = 1.0, 0.01  # those of DiSMEC (docs/explanation/methods/dismec.md)
-_MANY = 25_000  # documents: 67,087 gained nothing, and took 2.4 times the time of a run; between, it was not measured
-_MANY_LABELS = 10  # of a document, from which on separators gained nothing, and took three times as long as the rest
+_MANY = 25_000  # documents: of more, separators take longer than all else, and gained nothing on the one set tried
+_MANY_LABELS = 10  # of a document, from which on they took three times as long as all else, and gained nothing
 _MOST = 8192  # labels, the most frequent ones, that have a separator
 _ASKED = 8192  # documents whose scores say what is to be kept of all separators
-_GROWS = 0.5  # a power of a label's documents, by which the time for its separator grows (as was measured)
-_STAGE = "separators"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SeparatorScoreOptions(EncoderOptions, FusionOptions):
+class SeparatorScoreOptions(SizedOptions):
     """Fusion of the scores."""
 
     separators: int = option(
@@ -51,10 +45,11 @@ class SeparatorScoreOptions(EncoderOptions, FusionOptions):
     )
 
     @classmethod
-    def best_separators(cls, shape: Shape, best: Mapping[str, Any]) -> dict[str, int]:
-        """As many numbers as a bag has, where bags alone rank together, of few enough documents and labels."""
-        worth_it = shape.documents < _MANY and shape.labels < _MANY_LABELS
-        return {"separators": cls.width} if "refits" in best and worth_it else {}
+    def best(cls, shape: Shape, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Also as many numbers as a bag has, where bags alone rank together, of few enough documents and labels."""
+        best = super().best(shape, given)
+        worth_it = "refits" in best and shape.documents < _MANY and shape.labels < _MANY_LABELS
+        return best | ({"separators": cls.width} if worth_it else {})
 
     def check(self, dataset: Dataset) -> None:
         """Refuse separators beside what is no bag of words alone."""
@@ -68,14 +63,14 @@ class SeparatorScoreOptions(EncoderOptions, FusionOptions):
     def for_refit(self) -> Sequence[Mapping[str, Any]]:
         """The same; the last one alone, with which another process begins, solves separators anew: no lot is drawn."""
         further = super().for_refit()
-        return [{**one, "separators": self.separators * (one is further[-1])} for one in further]
+        return [{**one, "separators": self.separators if one is further[-1] else 0} for one in further]
 
 
 def separator_score(run: Run, task: Task, heads: TwoHeads, width: int) -> dict[str, FloatArray]:
     """Solve the separators of labels with `SEPARATED` documents or more, and put them into few numbers.
 
-    They are those of DiSMEC (Babbar and Schoelkopf, 2017), over the features that a bag encoder reads; of more than
-    8,192 such labels the most frequent have one.
+    They are those of DiSMEC (Babbar and Schoelkopf, 2017), with its usual options, over the features that a bag encoder
+    reads; of more than 8,192 such labels the most frequent have one.
 
     Args:
         run: keeps what is solved piece by piece, and plans it.
@@ -89,25 +84,17 @@ def separator_score(run: Run, task: Task, heads: TwoHeads, width: int) -> dict[s
     """
     if not width:
         return {}
-    train, encoder = task.train, task.text.encoder.core
+    encoder = task.text.encoder.core
     assert isinstance(encoder, BagEncoder)
-    x = features(task.text.documents, len(encoder.tokenizer))
-    filtered = CSR(train.targets.shape, dtype=np.float32) if train.filtered is None else train.filtered
-    targets, neither = CSR(apart(train.targets, filtered).T), CSR(apart(filtered, train.targets).T)
-    counts = np.diff(targets.indptr)
+    words = Words.of(encoder.tokenizer, task.text.documents, task.train, task.held_out)
+    counts = np.diff(words.targets.indptr)
     frequent = np.argsort(-counts, kind="stable")[:_MOST]
-    labels = np.sort(frequent[counts[frequent] >= SEPARATED])
-    separators = Separators(x, _COST, _LEAST_WEIGHT)
-
-    def make(rows: IntArray) -> CSR:
-        return separators.of(CSR(targets[labels[rows]]), CSR(neither[labels[rows]]))
-
-    solved = piecewise(run, _STAGE, make, len(train) * counts[labels] ** _GROWS, x.shape[1])
-    asked = x[rows_evenly(len(train), min(_ASKED, len(train)))]
-    if run.plan is not None:
-        asked = asked[:0]
-    table, vectors = low_rank(CSR(asked), solved, width)
-    vectors[:, -1] -= vectors[:, -1].mean() if len(vectors) else 0  # what they have of a text that is like any other
+    labels, leaves = frequent[counts[frequent] >= SEPARATED], np.full(len(counts), -1)
+    leaves[labels] = 0  # below the root of a tree that is nothing but that
+    solved = solved_tree(run, "separators", words, np.full(1, -1), leaves, SeparatorOptions()).labels
+    asked = rows_evenly(len(task.train), 0 if run.plan is not None else _ASKED)
+    table, vectors = low_rank(CSR(words.x[asked]), CSR(solved[labels]), width)
+    vectors[:, -1] -= vectors[:, -1].mean() if len(vectors) else 0
     whole = np.zeros((len(counts), width + 1), np.float32)
     whole[labels] = vectors
     heads.separators = Table(torch.from_numpy(table)).to(run.device)

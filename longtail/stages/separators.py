@@ -9,7 +9,7 @@ import numpy as np
 
 from longtail.batches.label_tree import label_tree, unit_rows
 from longtail.data.dataset import Dataset
-from longtail.data.filters import apart
+from longtail.data.filters import apart, by_label
 from longtail.data.holdout import without_orphaned_labels
 from longtail.data.sparse import CSR, csr, stacked
 from longtail.data.split import Split
@@ -22,6 +22,7 @@ from longtail.search.label_trees import ROOT, LabelTree, LabelTrees
 from longtail.stages.fields import ReadingOptions
 from longtail.stages.held_out import hold_out
 from longtail.text.bag import BagTokenizer
+from longtail.text.ragged import Ragged
 from longtail.text.tokens import token_table
 from longtail.topk import IntArray
 from longtail.train.pieces import piecewise
@@ -80,6 +81,11 @@ class Words:
     targets: CSR
     filtered: CSR
 
+    @classmethod
+    def of(cls, tokenizer: BagTokenizer, table: Ragged, train: Split, held_out: Split) -> Words:
+        """Those of N documents by their (N,) token table."""
+        return cls(tokenizer, features(table, len(tokenizer)), train, held_out, *by_label(train))
+
 
 def read_words(run: Run, dataset: Dataset, o: SeparatorOptions) -> Words:
     """Hold documents out, and find the words of the others.
@@ -93,11 +99,9 @@ def read_words(run: Run, dataset: Dataset, o: SeparatorOptions) -> Words:
 
     def make() -> Words:
         rest, held_out = hold_out(dataset, o.validation, o.seed)
-        train, N, L = rest.train, len(rest.train), len(dataset.labels)
-        tokenizer = BagTokenizer.fit(train.documents.joined(o.fields))
-        x = features(token_table(train.documents, o.fields, tokenizer, run.cache), len(tokenizer))
-        filtered = CSR((N, L), dtype=np.float32) if train.filtered is None else train.filtered
-        return Words(tokenizer, x, train, held_out, CSR(apart(train.targets, filtered).T), CSR(filtered.T))
+        documents = rest.train.documents
+        tokenizer = BagTokenizer.fit(documents.joined(o.fields))
+        return Words.of(tokenizer, token_table(documents, o.fields, tokenizer, run.cache), rest.train, held_out)
 
     return run.once("words", make)
 

@@ -22,14 +22,14 @@ _WEIGHT = 12  # bytes of a number and its column
 def piecewise(run: Run, stage: str, make: Callable[[IntArray], CSR], work: FloatArray, columns: int) -> CSR:
     """Rows that are made some at a time, (R, columns). A run that is killed goes on with the first piece that it lacks.
 
+    Of several processes each makes all pieces, and the first one keeps them.
+
     Args:
         run: keeps the pieces, and says how far it is.
         stage: its name, unique in the run.
         make: the rows of some numbers out of [0, R), which ascend.
         work: (R,) what each row takes, in any unit.
         columns: of a row.
-
-    Of several processes, each makes all of them, and the first keeps them.
     """
     if run.plan is not None:
         return _planned(run, stage, make, work, columns)

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from longtail.data.dataset import Dataset
-from longtail.data.filters import Same, answers, apart, identity_pairs, matches, proposed_filter, reciprocal_pairs
+from longtail.data.filters import (
+    Same,
+    answers,
+    apart,
+    by_label,
+    identity_pairs,
+    matches,
+    proposed_filter,
+    reciprocal_pairs,
+)
 from longtail.data.sparse import csr, csr_of_lists
 from longtail.data.split import Split
 from longtail.data.texts import Strings, Texts
@@ -74,6 +83,16 @@ def test_edges_that_are_pairs_of_others_go_and_the_rest_keep_their_weights() -> 
     np.testing.assert_array_equal(left.toarray(), [[0, 0, 3], [0, 0, 0], [0, 0, 5]])
     assert left.nnz == 2
     assert left.indices.dtype == left.indptr.dtype == np.int64
+
+
+def test_a_true_pair_that_is_filtered_is_among_the_filtered_ones_of_its_label_alone() -> None:
+    split = Split(Texts.of(["a", "b"]), csr_of_lists([[0, 1], [1]], 3), csr_of_lists([[1], [2]], 3))
+    documents, neither = by_label(split)
+    assert documents.toarray().tolist() == [[1, 0], [0, 1], [0, 0]]
+    assert neither.toarray().tolist() == [[0, 0], [1, 0], [0, 1]]
+    documents, neither = by_label(Split(split.documents, split.targets))
+    assert documents.toarray().tolist() == [[1, 0], [1, 1], [0, 0]]
+    assert not neither.nnz
 
 
 def test_a_node_is_an_answer_where_it_is_a_true_label_by_text_or_uid() -> None:

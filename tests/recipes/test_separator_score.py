@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run, whose pieces are small, and its data."""
     folder, small = tmp_path_factory.mktemp("run"), planted(0, documents=300, test_documents=30, labels=40).dataset
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "_PIECE", 10_000)
+        patch.setattr(pieces, "_PIECE", 1000)
         recipes.unidec(small, out=folder / "run", **SMALL)
     small.write(folder / "data")
     return folder / "run"
@@ -104,7 +105,7 @@ def test_a_run_that_ends_between_pieces_goes_on_with_the_next_one(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, plain, solved = data_of(run), pieces._kept, list[Path]()
-    monkeypatch.setattr(pieces, "_PIECE", 10_000)
+    monkeypatch.setattr(pieces, "_PIECE", 1000)
     most = 0
 
     def kept(place: Any, make: Any) -> CSR:
@@ -165,7 +166,7 @@ def test_a_dry_run_says_what_they_would_take(run: Path) -> None:
     with pytest.raises(Planned):
         recipes.unidec(data_of(run), out=Run(log=Log(None, console), dry=True), **SMALL)
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "separators" in said
+    assert re.search(r"^separators +2 times, [\d.]+ s, holds ", said, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
