@@ -16,7 +16,8 @@ from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArra
 
 DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
 RIVALS = 5  # first labels of a document, whose scores say how probable each of them is
-_DECAY = 0.1  # of the weights of standardised inputs: where all of one side is right, they would grow without end
+_FOLDS = 5  # of held-out documents, each judged by what was learned on the others
+_DECAY = 1.0  # of the weights of standardised inputs: where all of one side is right, they would grow without end
 _LOGISTIC = (1.0, 1.0, 0.0)  # u, v and w with which the curve is the logistic one
 _GRID = np.arange(1, 200) / 200  # thresholds
 _FEWEST = 100  # labels above a threshold for its precision to be known to some 6 points (95 %)
@@ -40,24 +41,25 @@ class Kept(NamedTuple):
 class Calibration:
     """The probabilities of one score kind.
 
-    A label with f training points and score s has the logit a s + b t + c sqrt(t - s) + d, where a, b and d are linear
-    in (1, ln(1 + f), [f = 0]), and d in f / (1 + f), too, as the weights of a fusion are, which tells one training
-    point from several; c is a number, at most 0. t is the soft maximum of the document's first scores, m ln(sum of
-    exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among equals. It is at
-    least the lowest of all held-out documents, or b, by which labels are less probable beside better ones, would make
-    those of a text without a known word, whose scores are all low, more probable. With p the logistic function of the
-    logit (Platt, 1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta calibration, Kull et al., 2017), u
-    and v at least 0: what is said may be steeper than logistic for what is probable, and flatter for what is not. For
-    one document and one f, a higher score is never less probable.
+    A label with f training points and score s has the logit a s + b t + c l + d sqrt(t - s) + e, where a, b, c and e
+    are linear in (1, ln(1 + f), [f = 0]), and e in f / (1 + f), too, as the weights of a fusion are, which tells one
+    training point from several; d is a number, at most 0. t is the soft maximum of the document's first scores, m
+    ln(sum of exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among
+    equals. l is the last of these scores, high where many labels are right. Both are at least the lowest of
+    all held-out documents, or b, by which labels are less probable beside better ones, would make those of a text
+    without a known word, whose scores are all low, more probable. With p the logistic function of the logit (Platt,
+    1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta calibration, Kull et al., 2017), u and v at least
+    0: what is said may be steeper than logistic for what is probable, and flatter for what is not. For one document and
+    one f, a higher score is never less probable.
 
     Attributes:
-        weights: (4, 4) float64, rows a, b, c, d over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (4, 3).
+        weights: (5, 4) float64, rows a to e over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (5, 3).
         kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
-            not learned on (two-fold cross-fitting over the held-out documents).
+            not learned on (five-fold cross-fitting over the held-out documents).
         softness: (1,) float64, m: a quarter of what the first labels are behind the best one, on average over the
             held-out documents; 0 for the maximum itself, which earlier models have.
         curve: (3,) float64, u, v and w.
-        lowest: (1,) float64, the least t of the held-out documents; -inf in earlier models.
+        lowest: (2,) float64, the least t and l of the held-out documents; earlier models have (1,), of t, or -inf.
         logits: (G,) float64, ascending: earlier models may have a curve of isotonic regression, known there.
         chances: (G,) float64 in (0, 1), not decreasing: the probabilities there, interpolated between them.
     """
@@ -70,7 +72,7 @@ class Calibration:
     logits: Float64Array = field(default_factory=partial(np.zeros, 0))
     chances: Float64Array = field(default_factory=partial(np.zeros, 0))
 
-    def __call__(self, scores: FloatArray, first: FloatArray, frequency: IntArray) -> FloatArray:
+    def __call__(self, scores: FloatArray, first: FloatArray | Float64Array, frequency: IntArray) -> FloatArray:
         """Probabilities of ranked labels, (n, K); 0 where there is none.
 
         Args:
@@ -80,8 +82,8 @@ class Calibration:
             frequency: (n, K) training points of the labels.
         """
         there = np.isfinite(scores)
-        best = np.maximum(_soft_maximum(first, self.softness.item()), self.lowest)
-        logits = _logits(self.weights, np.where(there, scores, 0), np.where(there, best[:, None], 0), frequency)
+        rivals = np.where(there[..., None], np.maximum(_rivals(first, self.softness.item()), self.lowest)[:, None], 0)
+        logits = _logits(self.weights, np.where(there, scores, 0), rivals, frequency)
         if len(self.logits):
             chances = np.interp(logits, self.logits, self.chances)
         else:
@@ -140,20 +142,22 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
         frequency: (L,) int64 training points of each label.
 
     Returns:
-        None where there is nothing to learn from: a half of the documents has no label that was found, or no other.
+        None where there is nothing to learn from: all labels that were found, or all others, are of one fifth of the
+        documents.
     """
     if not (top.ids >= 0).any():
         return None
     softness = _softness(top)
     pairs = _Pairs.of(top.first(DEPTH), truth, frequency, softness).informative()
-    halves = pairs.fold(0), pairs.fold(1)
-    if not all(half.truth.any() and not half.truth.all() for half in halves):
+    folds = [pairs.documents % _FOLDS == i for i in range(_FOLDS)]
+    if any(pairs.truth[~fold].all() or not pairs.truth[~fold].any() for fold in folds):
         return None
-    both = (halves, halves[::-1])
-    crossed = np.concatenate([_learned(one)(*other.asked)[:, 0] for one, other in both])
-    right = np.concatenate([other.truth for _, other in both])
-    kept = _kept(crossed, right, int(np.count_nonzero(truth.data > 0)))
-    return replace(_learned(pairs), kept=kept, softness=np.array([softness]))
+    learned, crossed = _learned(pairs), np.zeros(len(pairs.truth), np.float32)
+    for fold in folds:
+        one, judged = _learned(pairs.where(~fold), learned), pairs.where(fold)
+        crossed[fold] = one(judged.scores[:, None], judged.rivals, judged.frequency[:, None])[:, 0]  # t and l are known
+    kept = _kept(crossed, pairs.truth, int(np.count_nonzero(truth.data > 0)))
+    return replace(learned, kept=kept, softness=np.array([softness]))
 
 
 def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
@@ -163,23 +167,24 @@ def arrays_of(calibrations: Mapping[str, Calibration]) -> dict[str, AnyArray]:
 
 
 def calibrations_of(arrays: Mapping[str, AnyArray]) -> dict[str, Calibration]:
-    """The calibrations that `arrays_of` made arrays of; earlier models have no softness, or weight of sqrt(t - s)."""
+    """The calibrations that `arrays_of` made arrays of; in earlier ones there is less, as `Calibration` says."""
     found: dict[str, Calibration] = {}
     for kind in dict.fromkeys(name.rpartition(".")[0] for name in arrays):
         parts = {part.name: f"{kind}.{part.name}" for part in fields(Calibration)}
         found[kind] = Calibration(**{part: arrays[name] for part, name in parts.items() if name in arrays})
+    missing = {kind: np.zeros((5 - len(one.weights), one.weights.shape[1])) for kind, one in found.items()}
     return {
-        kind: replace(one, weights=np.insert(one.weights, 2, 0, axis=0)) if len(one.weights) == 3 else one
+        kind: replace(one, weights=np.concatenate([one.weights[:2], missing[kind], one.weights[2:]]))
         for kind, one in found.items()
     }
 
 
 class _Pairs(NamedTuple):
-    """E pairs of a document and a label that was ranked for it, (E,) each."""
+    """E pairs of a document and a label that was ranked for it, (E,) each, and (E, 2) t and l."""
 
     documents: IntArray
     scores: FloatArray
-    best: FloatArray
+    rivals: Float64Array
     frequency: IntArray
     truth: BoolArray
     weights: Float64Array
@@ -188,31 +193,26 @@ class _Pairs(NamedTuple):
     def of(cls, top: TopK, truth: CSR, frequency: IntArray, softness: float) -> _Pairs:
         there = top.ids >= 0
         documents, places = there.nonzero()
-        labels, best = top.ids[there], _soft_maximum(top.scores, softness)[documents]
+        labels, rivals = top.ids[there], _rivals(top.scores, softness)[documents]
         right, weights = holds(truth, top.ids)[there], (1.0 + places) ** -0.5
-        return cls(documents, top.scores[there], best, frequency[labels], right, weights / weights.mean())
+        return cls(documents, top.scores[there], rivals, frequency[labels], right, weights / weights.mean())
 
     def informative(self) -> _Pairs:
         """Those that the truth says something about: without new labels, where not one of these is true."""
         new = self.frequency == 0
-        return self if (new & self.truth).any() else _Pairs(*(values[~new] for values in self))
+        return self if (new & self.truth).any() else self.where(~new)
 
-    def fold(self, i: int) -> _Pairs:
-        """Those of every second document, from document ``i`` on."""
-        chosen = self.documents % 2 == i
-        return _Pairs(*(values[chosen] for values in self))
-
-    @property
-    def asked(self) -> tuple[FloatArray, FloatArray, IntArray]:
-        """What a calibration is asked, a document with one label for each pair."""
-        return self.scores[:, None], self.best[:, None], self.frequency[:, None]
+    def where(self, chosen: BoolArray) -> _Pairs:
+        """Some of them."""
+        return self._replace(**{name: values[chosen] for name, values in self._asdict().items()})
 
 
-def _soft_maximum(first: FloatArray, softness: float) -> FloatArray:
-    """(n,) m ln(sum of exp(s / m)) of the first scores, and their maximum where m is 0; -inf where there are none."""
+def _rivals(first: FloatArray | Float64Array, softness: float) -> Float64Array:
+    """(n, 2) t, m ln(sum of exp(s / m)) of the first scores (m 0: the highest), and l, the last; -inf without any."""
     first = first[:, :RIVALS].astype(np.float64)
-    best: FloatArray = softness * np.logaddexp.reduce(first / softness, axis=1) if softness else first.max(1)
-    return best
+    best = softness * np.logaddexp.reduce(first / softness, axis=1) if softness else first.max(1)
+    last = np.maximum(np.isfinite(first).sum(1) - 1, 0)[:, None]
+    return np.stack([best, np.take_along_axis(first, last, 1)[:, 0]], 1)
 
 
 def _softness(top: TopK) -> float:
@@ -222,17 +222,17 @@ def _softness(top: TopK) -> float:
     return float((whole[:, :1] - whole).mean() / 4) if whole.size else 0.0
 
 
-def _logits(weights: Float64Array, scores: FloatArray, best: FloatArray, frequency: IntArray) -> Float64Array:
+def _logits(weights: Float64Array, scores: FloatArray, rivals: Float64Array, frequency: IntArray) -> Float64Array:
     """The logits of labels, of any one shape, with weights over what is known of their frequency."""
-    a, b, c, d = by_frequency(weights, frequency)
-    logits: Float64Array = np.sum([np.maximum(a, 0), b, c, d] * _inputs(scores, best), 0)
+    a, *others = by_frequency(weights, frequency)
+    logits: Float64Array = np.sum([np.maximum(a, 0), *others] * _inputs(scores, rivals), 0)
     return logits
 
 
-def _inputs(scores: FloatArray, best: FloatArray) -> Float64Array:
-    """(4, ...) what the weights are of; rivals that are alike are told apart by the root of what they are behind."""
-    scores, best = np.broadcast_arrays(scores.astype(np.float64), best.astype(np.float64))
-    return np.stack([scores, best, np.sqrt(np.maximum(best - scores, 0)), np.ones(scores.shape)])
+def _inputs(scores: FloatArray, rivals: Float64Array) -> Float64Array:
+    """(5, ...) what the weights are of; rivals that are alike are told apart by the root of what they are behind."""
+    s, (t, last) = scores.astype(np.float64), np.moveaxis(rivals, -1, 0)
+    return np.stack([s, t, last, np.sqrt(np.maximum(t - s, 0)), np.ones(s.shape)])
 
 
 def _logistic(logits: Float64Array) -> Float64Array:
@@ -245,21 +245,26 @@ def _parts(logits: Float64Array) -> Float64Array:
     return np.stack([-np.logaddexp(0, -logits), np.logaddexp(0, logits), np.ones(logits.shape)])
 
 
-def _learned(pairs: _Pairs) -> Calibration:
-    """A calibration of some pairs, of which nothing is known yet to be kept."""
-    weights = _weights(pairs)
-    logits = _logits(weights, pairs.scores, pairs.best, pairs.frequency)
-    lowest = np.array([pairs.best.min()], np.float64)
-    return Calibration(weights, np.zeros((3, 0)), curve=_curve(logits, pairs.truth, pairs.weights), lowest=lowest)
+def _learned(pairs: _Pairs, near: Calibration | None = None) -> Calibration:
+    """A calibration of some pairs, of which nothing is known yet to be kept; one that it is near to makes it faster."""
+    weights = _weights(pairs, np.zeros((5, 4)) if near is None else near.weights)
+    logits = _logits(weights, pairs.scores, pairs.rivals, pairs.frequency)
+    curve = _curve(logits, pairs.truth, pairs.weights)
+    return Calibration(weights, np.zeros((3, 0)), curve=curve, lowest=pairs.rivals.min(0))
 
 
-def _weights(pairs: _Pairs) -> Float64Array:
-    """(4, 4) the weights of logistic regression: with the least log loss, and a little decay."""
+def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
+    """(5, 4) the weights of logistic regression: with the least log loss, and a little decay.
+
+    Args:
+        pairs: that they are learned on.
+        near: (5, 4) where to begin.
+    """
     from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
 
-    inputs = _inputs(pairs.scores, pairs.best)[:, None] * features_of(pairs.frequency)[:4]
-    inputs = inputs.reshape(16, -1)  # (16, E)
-    constant = 12  # the place of 1 x 1
+    inputs = _inputs(pairs.scores, pairs.rivals)[:, None] * features_of(pairs.frequency)[:4]
+    inputs = inputs.reshape(20, -1)  # (20, E)
+    constant = 16  # the place of 1 x 1
     means, spread = inputs.mean(1), inputs.std(1)
     means[constant], spread[spread < 1e-9] = 0, 1
     inputs = (inputs - means[:, None]) / spread[:, None]
@@ -271,12 +276,13 @@ def _weights(pairs: _Pairs) -> Float64Array:
         return float(value), _mixed(v * (_logistic(logits) - pairs.truth), inputs.T) + decay * weights
 
     free, none, falls = (None, None), (0, 0), (None, 0)  # a label that is further behind is not more probable
-    bounds = [*[free] * 3, none, *[free] * 3, none, falls, *[none] * 3, *[free] * 4]
-    found = minimize(loss, np.zeros(len(inputs)), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
-    best: Float64Array = found.x
+    bounds = [*([*[free] * 3, none] * 3), falls, *[none] * 3, *[free] * 4]
+    begin = near.reshape(20) * spread
+    begin[constant] += near.reshape(20) @ means
+    best: Float64Array = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     best /= spread
     best[constant] -= best @ means
-    return extended(best.reshape(4, 4), pairs.frequency, pairs.truth)
+    return extended(best.reshape(5, 4), pairs.frequency, pairs.truth)
 
 
 def _mixed(shares: Float64Array, rows: Float64Array) -> Float64Array:

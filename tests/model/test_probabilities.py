@@ -53,7 +53,7 @@ def test_a_text_without_a_known_word_has_no_probable_label_after_some_dozens_of_
     small = {"width": 32, "epochs": 6, "batch": 64, "device": "cpu"}
     model = recipes.unidec(dataset, validation=0.06, refit=False, memory=False, **small)
     for kind in model.kinds:
-        assert model.predict(["zzzz qqqq"], 20, kind=kind).probabilities.max() < 0.01
+        assert model.predict(["zzzz qqqq"], 20, kind=kind).probabilities.max() < 0.1
         known = model.predict(list(dataset.test.documents.fields["title"]), 1, kind=kind)
         assert np.median(known.probabilities) > 0.5
 
