@@ -45,12 +45,12 @@ class Calibration:
     are linear in (1, ln(1 + f), [f = 0]), and e in f / (1 + f), too, as the weights of a fusion are, which tells one
     training point from several; d is a number, at most 0. t is the soft maximum of the document's first scores, m
     ln(sum of exp(s_i / m)) over i up to `RIVALS`: a best label that stands alone is more probable than one among
-    equals. l is the last of these scores, high where many labels are right. Both are at least the lowest of
-    all held-out documents, or b, by which labels are less probable beside better ones, would make those of a text
-    without a known word, whose scores are all low, more probable. With p the logistic function of the logit (Platt,
-    1999), the probability is that of u ln(p) - v ln(1 - p) + w (beta calibration, Kull et al., 2017), u and v at least
-    0: what is said may be steeper than logistic for what is probable, and flatter for what is not. For one document and
-    one f, a higher score is never less probable.
+    equals. l is the last of these scores, high where many labels are right. Both are at least the lowest of all
+    held-out documents, or b, by which labels are less probable beside better ones, would make those of a text without a
+    known word, whose scores are all low, more probable. With p the logistic function of the logit (Platt, 1999), the
+    probability is that of u ln(p) - v ln(1 - p) + w (beta calibration, Kull et al., 2017), u and v at least 0: what is
+    said may be steeper than logistic for what is probable, and flatter for what is not. For one document and one f, a
+    higher score is never less probable.
 
     Attributes:
         weights: (5, 4) float64, rows a to e over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (5, 3).
