@@ -308,6 +308,10 @@ def test_the_calibration_of_an_earlier_model_says_what_it_said() -> None:
     asked = np.array([[2, 1]], np.float32), np.array([[2.0]]), np.array([[0, 3]])
     found = calibrations_of(arrays)["fused"](*asked)
     np.testing.assert_allclose(found, [[logistic(2 - 2 - 2.0), logistic(1 + np.log(4) - 2)]], rtol=1e-6)
+    later = Calibration(np.array([[1.0, 1, 0, 0], [-1, 0, 0, 0], [-2, 0, 0, 0], [0, 0, -2, 0]]), np.zeros((3, 0)))
+    later = calibrations_of(arrays_of({"fused": replace(later, lowest=np.array([2.5]))}))["fused"]  # without l
+    logits = np.array([[2 - 2.5 - 2 * np.sqrt(0.5) - 2, 1 + np.log(4) - 2.5 - 2 * np.sqrt(1.5)]])
+    np.testing.assert_allclose(later(*asked), logistic(logits), rtol=1e-6)
     arrays |= {"fused.logits": np.array([-3.0, 1]), "fused.chances": np.array([0.1, 0.5])}
     places = np.array([-2.0, np.log(4) - 1])
     np.testing.assert_allclose(calibrations_of(arrays)["fused"](*asked)[0], 0.1 + 0.1 * (places + 3), rtol=1e-6)
