@@ -142,8 +142,8 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
         frequency: (L,) int64 training points of each label.
 
     Returns:
-        None where there is nothing to learn from: all labels that were found, or all others, are of one fifth of the
-        documents.
+        None where there is nothing to learn from: the documents but for a fifth of them have no label that was found,
+        or no other.
     """
     if not (top.ids >= 0).any():
         return None
@@ -171,12 +171,10 @@ def calibrations_of(arrays: Mapping[str, AnyArray]) -> dict[str, Calibration]:
     found: dict[str, Calibration] = {}
     for kind in dict.fromkeys(name.rpartition(".")[0] for name in arrays):
         parts = {part.name: f"{kind}.{part.name}" for part in fields(Calibration)}
-        found[kind] = Calibration(**{part: arrays[name] for part, name in parts.items() if name in arrays})
-    missing = {kind: np.zeros((5 - len(one.weights), one.weights.shape[1])) for kind, one in found.items()}
-    return {
-        kind: replace(one, weights=np.concatenate([one.weights[:2], missing[kind], one.weights[2:]]))
-        for kind, one in found.items()
-    }
+        one = Calibration(**{part: arrays[name] for part, name in parts.items() if name in arrays})
+        missing = np.zeros((5 - len(one.weights), one.weights.shape[1]))  # rows c and d
+        found[kind] = replace(one, weights=np.concatenate([one.weights[:2], missing, one.weights[2:]]))
+    return found
 
 
 class _Pairs(NamedTuple):
@@ -246,7 +244,7 @@ def _parts(logits: Float64Array) -> Float64Array:
 
 
 def _learned(pairs: _Pairs, near: Calibration | None = None) -> Calibration:
-    """A calibration of some pairs, of which nothing is known yet to be kept; one that it is near to makes it faster."""
+    """A calibration of some pairs, without what thresholds kept; found sooner from one that it is near to."""
     weights = _weights(pairs, np.zeros((5, 4)) if near is None else near.weights)
     logits = _logits(weights, pairs.scores, pairs.rivals, pairs.frequency)
     curve = _curve(logits, pairs.truth, pairs.weights)
@@ -254,7 +252,7 @@ def _learned(pairs: _Pairs, near: Calibration | None = None) -> Calibration:
 
 
 def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
-    """(5, 4) the weights of logistic regression: with the least log loss, and a little decay.
+    """(5, 4) the weights of logistic regression: with the least log loss, and some decay.
 
     Args:
         pairs: that they are learned on.
@@ -292,7 +290,7 @@ def _mixed(shares: Float64Array, rows: Float64Array) -> Float64Array:
 
 
 def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> Float64Array:
-    """(3,) u, v and w of beta calibration with the least log loss, and a little decay towards the logistic curve."""
+    """(3,) u, v and w of beta calibration with the least log loss, and some decay towards the logistic curve."""
     from scipy.optimize import minimize  # noqa: PLC0415  (as above)
 
     parts, none = _parts(logits), np.array(_LOGISTIC)

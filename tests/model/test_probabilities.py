@@ -48,12 +48,18 @@ def test_every_score_kind_has_probabilities(model, texts):
 
 
 def test_a_text_without_a_known_word_has_no_probable_label_after_some_dozens_of_documents():
-    """48 are held out, and none has scores so low; by what they say of rivals, they made 0.83 of them."""
+    """48 are held out, and none has scores so low; by what they say of rivals, they made 0.83 of them.
+
+    By the score that ranks it has none; by no kind one that is twice as probable as the most frequent label is of any
+    text.
+    """
     dataset = planted(0, documents=800, test_documents=40, labels=100).dataset
     small = {"width": 32, "epochs": 6, "batch": 64, "device": "cpu"}
     model = recipes.unidec(dataset, validation=0.06, refit=False, memory=False, **small)
+    assert model.predict(["zzzz qqqq"], 20).probabilities.max() < 0.01
+    most_frequent = dataset.train.targets.sum(0).max() / len(dataset.train)  # 0.025
     for kind in model.kinds:
-        assert model.predict(["zzzz qqqq"], 20, kind=kind).probabilities.max() < 0.1
+        assert model.predict(["zzzz qqqq"], 20, kind=kind).probabilities.max() < 2 * most_frequent
         known = model.predict(list(dataset.test.documents.fields["title"]), 1, kind=kind)
         assert np.median(known.probabilities) > 0.5
 

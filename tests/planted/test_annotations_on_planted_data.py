@@ -87,7 +87,7 @@ def test_a_model_that_has_seen_the_documents_misses_what_is_wrong(noisy, folds):
     model, train = load(folder / "run", device="cpu"), dataset.train
     top = model.rank(train.documents, 100, exclude=train.filtered)
     seen = judged("train", np.arange(len(train)), train, top, train.targets)
-    for kind, most in (("wrong", 0.55), ("missing", 0.65)):  # 0.46 and 0.6
+    for kind, most in (("wrong", 0.47), ("missing", 0.65)):  # 13 of 28, and 0.61
         assert shares(listed([seen]), kind, truth)[1] < most * shares(listed(folds), kind, truth)[1]
 
 
