@@ -15,10 +15,10 @@ from longtail.data.io.parquet import MEND_BYTES, pyarrow, undecodable
 from longtail.errors import BadInput
 from longtail.hashes import sha256
 from longtail.model import Model, load
-from longtail.model.calibration import must_be_threshold
 from longtail.model.label_set import changes_made
 from longtail.model.predictions import text_by_field
 from longtail.model.saved import CARD
+from longtail.model.thresholds import must_be_threshold
 
 Batch: TypeAlias = Any  # columns by name: a dict, a pandas.DataFrame, or a table or record batch of pyarrow
 State: TypeAlias = dict[str, "str | int"]

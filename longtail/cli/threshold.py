@@ -6,7 +6,7 @@ from rich.console import Console
 
 from longtail.errors import BadInput
 from longtail.model import Model
-from longtail.model.calibration import must_be_threshold
+from longtail.model.thresholds import must_be_threshold
 
 
 def threshold_of(model: Model, kind: str | None, threshold: float | None, precision: float | None) -> float | None:
@@ -19,8 +19,5 @@ def threshold_of(model: Model, kind: str | None, threshold: float | None, precis
         problem = "expected one of threshold and precision, found both"
         raise BadInput("precision", problem, remedy="leave one of them out")
     kept = model.calibration(kind).at_precision(precision)
-    said = (
-        f"threshold {kept.threshold:g}: precision {kept.precision:.3f}, recall {kept.recall:.3f} on held-out documents"
-    )
-    Console(stderr=True).print(said, highlight=False, markup=False)
+    Console(stderr=True).print(f"{kept} on held-out documents", highlight=False, markup=False)
     return kept.threshold

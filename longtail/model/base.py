@@ -15,10 +15,11 @@ from longtail.data.filters import either
 from longtail.data.sparse import CSR
 from longtail.data.texts import Texts
 from longtail.errors import BadInput
-from longtail.model.calibration import RIVALS, Calibration, at_most, must_be_threshold
+from longtail.model.calibration import RIVALS, Calibration
 from longtail.model.per_label import PerLabel, followed
 from longtail.model.predictions import Predictions, Text, text_by_field
 from longtail.model.scorers import ALL, Encoded, Scorer
+from longtail.model.thresholds import at_most, must_be_threshold
 from longtail.modules.encoders.base import Encoder
 from longtail.modules.linker import Linked
 from longtail.search.base import Index

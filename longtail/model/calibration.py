@@ -10,31 +10,14 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.data.sparse import CSR, holds
-from longtail.errors import BadInput
+from longtail.model.thresholds import DEPTH, Kept, count_kept, lowest_that_kept
 from longtail.search.fusion import by_frequency, extended, features_of
 from longtail.topk import AnyArray, BoolArray, Float64Array, FloatArray, IntArray, TopK
 
-DEPTH = 20  # ranked labels of a document that are learned from, and that a threshold chooses among
 RIVALS = 5  # first labels of a document, whose scores say how probable each of them is
 _FOLDS = 5  # of held-out documents, each judged by what was learned on the others
 _DECAY = 1.0  # of the weights of standardised inputs: where all of one side is right, they would grow without end
 _LOGISTIC = (1.0, 1.0, 0.0)  # u, v and w with which the curve is the logistic one
-_GRID = np.arange(1, 200) / 200  # thresholds
-_FEWEST = 100  # labels above a threshold for its precision to be known to some 6 points (95 %)
-
-
-class Kept(NamedTuple):
-    """What a threshold kept on held-out documents.
-
-    Attributes:
-        threshold: least probability of a label that is given.
-        precision: the share of the given labels that were right, over all documents (micro-averaged).
-        recall: the share of the true labels that were given.
-    """
-
-    threshold: float
-    precision: float
-    recall: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +37,9 @@ class Calibration:
 
     Attributes:
         weights: (5, 4) float64, rows a to e over (1, ln(1 + f), [f = 0], f / (1 + f)); earlier models have (5, 3).
-        kept: (3, T) float64: thresholds, ascending, and the precision and recall that each had on documents that it was
-            not learned on (five-fold cross-fitting over the held-out documents).
+        kept: (4, T) float64: thresholds, ascending, and the precision, recall and margin (`Kept`) that each had on
+            documents that it was not learned on (five-fold cross-fitting over the held-out documents); earlier models
+            have (3, T), without the margin.
         softness: (1,) float64, m: a quarter of what the first labels are behind the best one, on average over the
             held-out documents; 0 for the maximum itself, which earlier models have.
         curve: (3,) float64, u, v and w.
@@ -99,34 +83,7 @@ class Calibration:
         Raises:
             BadInput: it is out of range, no threshold kept it, or too few labels were held out to know.
         """
-        if not 0 < precision <= 1:  # nor is NaN
-            problem = f"expected a number above 0 and at most 1, found {precision:g}"
-            raise BadInput("precision", problem, remedy="give for example 0.9")
-        reached = np.flatnonzero(self.kept[1] >= precision)
-        if not len(reached):
-            if not self.kept.size:
-                problem = f"expected at least {_FEWEST} labels above a threshold on held-out documents, found fewer"
-                raise BadInput("precision", problem, remedy="hold more documents out (validation), or give a threshold")
-            known = f"{self.kept[1].max():.3f} at most, over {_FEWEST} labels or more"
-            problem = f"expected what a threshold kept on held-out documents, {known}, found {precision:g}"
-            raise BadInput("precision", problem, remedy="ask for less, or give a threshold")
-        return Kept(*self.kept[:, reached[0]].tolist())
-
-
-def must_be_threshold(threshold: float) -> None:
-    """Refuse what is no probability.
-
-    Raises:
-        BadInput: it is NaN, below 0 or above 1.
-    """
-    if not 0 <= threshold <= 1:
-        problem = f"expected a probability from 0 to 1, found {threshold:g}"
-        raise BadInput("threshold", problem, remedy="give for example 0.5")
-
-
-def at_most(k: int | None, threshold: float | None) -> int:
-    """Labels of a text, k; where it is left out, those that people look at, or those that a threshold chooses among."""
-    return k if k is not None else 5 if threshold is None else DEPTH
+        return lowest_that_kept(self.kept, precision)
 
 
 def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration | None:
@@ -156,7 +113,7 @@ def learn_calibration(top: TopK, truth: CSR, frequency: IntArray) -> Calibration
     for fold in folds:
         one, judged = _learned(pairs.where(~fold), learned), pairs.where(fold)
         crossed[fold] = one(judged.scores[:, None], judged.rivals, judged.frequency[:, None])[:, 0]  # t and l are known
-    kept = _kept(crossed, pairs.truth, int(np.count_nonzero(truth.data > 0)))
+    kept = count_kept(crossed, pairs.truth, pairs.documents, int(np.count_nonzero(truth.data > 0)))
     return replace(learned, kept=kept, softness=np.array([softness]))
 
 
@@ -248,7 +205,7 @@ def _learned(pairs: _Pairs, near: Calibration | None = None) -> Calibration:
     weights = _weights(pairs, np.zeros((5, 4)) if near is None else near.weights)
     logits = _logits(weights, pairs.scores, pairs.rivals, pairs.frequency)
     curve = _curve(logits, pairs.truth, pairs.weights)
-    return Calibration(weights, np.zeros((3, 0)), curve=curve, lowest=pairs.rivals.min(0))
+    return Calibration(weights, np.zeros((4, 0)), curve=curve, lowest=pairs.rivals.min(0))
 
 
 def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
@@ -305,12 +262,3 @@ def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> Flo
         loss, none, jac=True, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)]
     ).x
     return best
-
-
-def _kept(chances: FloatArray, right: BoolArray, relevant: int) -> Float64Array:
-    """(3, T) thresholds with the precision and the recall above them, for E probabilities."""
-    order = np.argsort(chances)
-    above = len(order) - np.searchsorted(chances[order], _GRID.astype(np.float32))  # (T,)
-    hits = np.concatenate([[0], np.cumsum(right[order[::-1]])])[above]
-    enough = above >= _FEWEST
-    return np.stack([_GRID, hits / np.maximum(above, 1), hits / max(relevant, 1)])[:, enough]

@@ -19,9 +19,9 @@ from longtail.metrics.groups import BUILT_IN, groups_of
 from longtail.metrics.ranking import KS, must_be_cut_offs
 from longtail.metrics.summary import Drawn, Evaluation, Ranked, measure
 from longtail.model import Model, load
-from longtail.model.calibration import at_most, must_be_threshold
 from longtail.model.same_labels import must_be_as_many, must_be_labels
 from longtail.model.scorers import MANY
+from longtail.model.thresholds import at_most, must_be_threshold
 from longtail.topk import IntArray
 
 DEPTH = 10  # labels ranked for each document, at least

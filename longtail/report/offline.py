@@ -31,9 +31,10 @@ from longtail.metrics.offline import (
 from longtail.metrics.places import Ratio, place
 from longtail.metrics.ranking import must_be_cut_offs, score
 from longtail.model import Model
-from longtail.model.calibration import RIVALS, must_be_threshold
+from longtail.model.calibration import RIVALS
 from longtail.model.evaluation import must_have_test
 from longtail.model.same_labels import must_be_labels
+from longtail.model.thresholds import must_be_threshold
 from longtail.report.offline_records import Records, read_records
 from longtail.topk import TopK
 

@@ -12,9 +12,10 @@ from longtail.data.filters import either
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.data.texts import Texts
 from longtail.model.base import Model
-from longtail.model.calibration import RIVALS, Kept
+from longtail.model.calibration import RIVALS
 from longtail.model.explanation import Explained, Node, explain, linked_nodes
 from longtail.model.snapshot import Snapshot
+from longtail.model.thresholds import Kept
 from longtail.topk import FloatArray, IntArray, TopK
 
 

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from longtail.data.texts import STORABLE, storable
-from longtail.model.calibration import at_most
+from longtail.model.thresholds import at_most
 
 TEXTS, LENGTH, LABELS, EXAMPLES, UIDS, MOST = 256, 20_000, 1_000, 100, 1_000, 1_000
 UID_LENGTH, TITLE_LENGTH = 512, 2_000
@@ -165,11 +165,12 @@ class Ranking(BaseModel):
 
 
 class KeptAnswer(BaseModel):
-    """A threshold, and the precision and recall that it had on held-out documents."""
+    """A threshold, with the precision, its margin of error (95 %), and the recall that it had on held-out documents."""
 
     threshold: float
     precision: float
     recall: float
+    margin: float | None
 
 
 class PredictAnswer(BaseModel):

@@ -14,8 +14,9 @@ from longtail.data.sparse import CSR, ranked, stacked, values_at
 from longtail.data.split import Split
 from longtail.data.texts import Texts
 from longtail.model.base import Model
-from longtail.model.calibration import DEPTH, Calibration, learn_calibration
+from longtail.model.calibration import Calibration, learn_calibration
 from longtail.model.remembering import LabelTexts, remember, remembering
+from longtail.model.thresholds import DEPTH
 from longtail.search.fusion import Candidates, alone
 from longtail.search.keys import keys_of
 from longtail.search.memory import Memory

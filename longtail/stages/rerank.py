@@ -27,11 +27,12 @@ from longtail.errors import BadInput
 from longtail.losses.softmax import info_nce
 from longtail.metrics.propensity import label_frequency
 from longtail.model import Model, Reranker, open_model
-from longtail.model.calibration import DEPTH, learn_calibration
+from longtail.model.calibration import learn_calibration
 from longtail.model.linear import Linear
 from longtail.model.remembering import remember, titles_of
 from longtail.model.reranker import KIND
 from longtail.model.reranking import FIELD
+from longtail.model.thresholds import DEPTH
 from longtail.modules.cross_encoder import CrossEncoder, logits_of
 from longtail.modules.encoders.named import encoder_named
 from longtail.modules.encoders.transformer import TransformerEncoder

@@ -15,8 +15,9 @@ from longtail.data.sparse import CSR, csr, stacked
 from longtail.data.split import Split
 from longtail.errors import BadInput
 from longtail.metrics.propensity import label_frequency
-from longtail.model.calibration import DEPTH, learn_calibration
+from longtail.model.calibration import learn_calibration
 from longtail.model.linear import Linear, features
+from longtail.model.thresholds import DEPTH
 from longtail.options import BELOW_ONE, COUNT, NATURAL, POSITIVE, option
 from longtail.search.label_trees import ROOT, LabelTree, LabelTrees
 from longtail.stages.fields import ReadingOptions

@@ -62,11 +62,11 @@ def test_a_threshold_gives_what_is_probable_enough(predict, model, titles):
 
 
 def test_a_precision_gives_what_its_threshold_gives_and_says_so(predict, model):
-    threshold, precision, recall = model.calibration().at_precision(0.5)
+    threshold, precision, recall, margin = model.calibration().at_precision(0.5)
     result = predict("--precision", 0.5)
     assert lines_of(result) == lines_of(predict("--threshold", threshold))
-    expected = f"threshold {threshold:g}: precision {precision:.3f}, recall {recall:.3f} on held-out documents\n"
-    assert result.stderr == expected
+    expected = f"threshold {threshold:g}: precision {precision:.3f} ± {margin:.3f}, recall {recall:.3f}"
+    assert result.stderr == f"{expected} on held-out documents\n"
     other = lines_of(predict("--precision", 0.5, "--kind", "encoder"))
     kept = model.calibration("encoder").at_precision(0.5)
     assert other == lines_of(predict("--threshold", kept.threshold, "--kind", "encoder"))
