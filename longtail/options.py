@@ -12,10 +12,11 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache
 from inspect import get_annotations
 from numbers import Integral, Real
 from pathlib import PurePath
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from longtail.errors import BadInput
@@ -195,11 +196,17 @@ def options_of(kind: type) -> Mapping[str, Option]:
 
     A default that a class states anew without more is the same option, with another default.
     """
+    return _options_of(kind)
+
+
+@cache
+def _options_of(kind: type) -> Mapping[str, Option]:
     hints, made = get_type_hints(kind), {item.name: item for item in fields(kind)}
-    return {
+    found = {
         item.name: _option(item.name, item, hints[item.name], made[item.name].default, group)
         for group, item in _described(kind)
     }
+    return MappingProxyType(found)
 
 
 def argument(name: str, hint: Any, default: Any) -> Option:

@@ -18,6 +18,9 @@ RIVALS = 5  # first labels of a document, whose scores say how probable each of 
 _FOLDS = 5  # of held-out documents, each judged by what was learned on the others
 _DECAY = 1.0  # of the weights of standardised inputs: where all of one side is right, they would grow without end
 _LOGISTIC = (1.0, 1.0, 0.0)  # u, v and w with which the curve is the logistic one
+_LEARNED = np.array([[1, 1, 1, 0]] * 3 + [[1, 0, 0, 0], [1, 1, 1, 1]], bool)  # of the weights; the others are 0
+_FALLS, _CONSTANT = 9, 10  # places among these: of d, as who is further behind is not more probable; of e over 1
+_STEPS, _HALVINGS, _SETTLED = 100, 30, 1e-10  # of Newton's method, and of each of its steps; by which a last one gains
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +207,7 @@ def _learned(pairs: _Pairs, near: Calibration | None = None) -> Calibration:
     """A calibration of some pairs, without what thresholds kept; found sooner from one that it is near to."""
     weights = _weights(pairs, np.zeros((5, 4)) if near is None else near.weights)
     logits = _logits(weights, pairs.scores, pairs.rivals, pairs.frequency)
-    curve = _curve(logits, pairs.truth, pairs.weights)
-    return Calibration(weights, np.zeros((4, 0)), curve=curve, lowest=pairs.rivals.min(0))
+    return Calibration(weights, np.zeros((4, 0)), curve=_curve(logits, pairs), lowest=pairs.rivals.min(0))
 
 
 def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
@@ -215,50 +217,76 @@ def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
         pairs: that they are learned on.
         near: (5, 4) where to begin.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415  (half a second that whoever only predicts need not wait)
-
     inputs = _inputs(pairs.scores, pairs.rivals)[:, None] * features_of(pairs.frequency)[:4]
-    inputs = inputs.reshape(20, -1)  # (20, E)
-    constant = 16  # the place of 1 x 1
+    inputs, begin = inputs[_LEARNED], near[_LEARNED]  # (14, E), (14,)
     means, spread = inputs.mean(1), inputs.std(1)
-    means[constant], spread[spread < 1e-9] = 0, 1
+    means[_CONSTANT], spread[spread < 1e-9] = 0, 1
     inputs = (inputs - means[:, None]) / spread[:, None]
-    decay, v = np.where(np.arange(len(inputs)) == constant, 0, _DECAY), pairs.weights
+    decay, most = np.full(len(inputs), _DECAY), np.full(len(inputs), np.inf)
+    decay[_CONSTANT], most[_FALLS] = 0, 0
+    begin = begin * spread + np.where(np.arange(len(begin)) == _CONSTANT, begin @ means, 0)
+    best = _fitted(inputs, pairs, begin, decay=decay, towards=np.zeros(len(inputs)), most=most) / spread
+    best[_CONSTANT] -= best @ means
+    weights = np.zeros((5, 4))
+    weights[_LEARNED] = best
+    return extended(weights, pairs.frequency, pairs.truth)
 
-    def loss(weights: Float64Array) -> tuple[float, Float64Array]:
+
+def _curve(logits: Float64Array, pairs: _Pairs) -> Float64Array:
+    """(3,) u, v and w of beta calibration with the least log loss, and some decay towards the logistic curve."""
+    none = np.array(_LOGISTIC)
+    return _fitted(_parts(logits), pairs, none, decay=_DECAY * none, towards=none, least=np.array([0, 0, -np.inf]))
+
+
+def _fitted(
+    inputs: Float64Array,
+    pairs: _Pairs,
+    begin: Float64Array,
+    *,
+    decay: Float64Array,
+    towards: Float64Array,
+    least: Float64Array | float = -np.inf,
+    most: Float64Array | float = np.inf,
+) -> Float64Array:
+    """(P,) weights with the least log loss and decay, within bounds, by projected Newton steps (Bertsekas, 1982).
+
+    Args:
+        inputs: (P, E) of each pair.
+        pairs: E, with their truth and what they count.
+        begin: (P,) within the bounds.
+        decay: (P,) of the square of what a weight is apart from that `towards` which it decays; halved.
+        towards: (P,).
+        least: (P,) lower bounds.
+        most: (P,) upper bounds.
+    """
+
+    def loss(weights: Float64Array) -> float:
         logits = _mixed(weights, inputs)
-        value = np.sum(v * (np.logaddexp(0, logits) - logits * pairs.truth)) + np.sum(decay * weights**2) / 2
-        return float(value), _mixed(v * (_logistic(logits) - pairs.truth), inputs.T) + decay * weights
+        of_pairs = pairs.weights * (np.logaddexp(0, logits) - logits * pairs.truth)
+        return float(np.sum(of_pairs) + np.sum(decay * (weights - towards) ** 2) / 2)
 
-    free, none, falls = (None, None), (0, 0), (None, 0)  # a label that is further behind is not more probable
-    bounds = [*([*[free] * 3, none] * 3), falls, *[none] * 3, *[free] * 4]
-    begin = near.reshape(20) * spread
-    begin[constant] += near.reshape(20) @ means
-    best: Float64Array = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
-    best /= spread
-    best[constant] -= best @ means
-    return extended(best.reshape(5, 4), pairs.frequency, pairs.truth)
+    weights, value = begin, loss(begin)
+    for _ in range(_STEPS):
+        p = _logistic(_mixed(weights, inputs))
+        slope = _mixed(pairs.weights * (p - pairs.truth), inputs.T) + decay * (weights - towards)
+        free = ~((weights <= least) & (slope > 0) | (weights >= most) & (slope < 0))
+        some = inputs[free]
+        curvature = (some * (pairs.weights * p * (1 - p))) @ some.T + np.diag(decay[free] + 1e-9)
+        step = np.zeros(len(weights))
+        step[free] = np.linalg.solve(curvature, slope[free])
+        for halvings in range(_HALVINGS):
+            after = np.clip(weights - step / 2**halvings, least, most)
+            if (less := loss(after)) < value:
+                break
+        else:
+            break
+        weights, value, gained = after, less, value - less
+        if gained < _SETTLED * value:
+            break
+    return weights
 
 
 def _mixed(shares: Float64Array, rows: Float64Array) -> Float64Array:
     """The sum of some rows, each times its share; a product this thin is slower by several threads than by one."""
     mixed: Float64Array = np.einsum("i,ij->j", shares, rows)
     return mixed
-
-
-def _curve(logits: Float64Array, truth: BoolArray, weights: Float64Array) -> Float64Array:
-    """(3,) u, v and w of beta calibration with the least log loss, and some decay towards the logistic curve."""
-    from scipy.optimize import minimize  # noqa: PLC0415  (as above)
-
-    parts, none = _parts(logits), np.array(_LOGISTIC)
-    decay = np.where(none > 0, _DECAY, 0)
-
-    def loss(curve: Float64Array) -> tuple[float, Float64Array]:
-        bent, apart = _mixed(curve, parts), curve - none
-        value = np.sum(weights * (np.logaddexp(0, bent) - bent * truth)) + np.sum(decay * apart**2) / 2
-        return float(value), _mixed(weights * (_logistic(bent) - truth), parts.T) + decay * apart
-
-    best: Float64Array = minimize(
-        loss, none, jac=True, method="L-BFGS-B", bounds=[(0, None), (0, None), (None, None)]
-    ).x
-    return best

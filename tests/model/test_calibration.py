@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from longtail.data.sparse import CSR, csr_of_lists
 from longtail.model import calibration as module
@@ -139,12 +140,42 @@ def test_the_least_first_scores_of_the_documents_are_learned() -> None:
     assert found(low, low, frequency).max() < without(low, low, frequency).max()
 
 
+def of_pairs(truth, weights) -> module._Pairs:
+    """Pairs of which only these are read."""
+    none = np.zeros(len(truth))
+    return module._Pairs(none.astype(int), none.astype(np.float32), np.stack([none] * 2, 1), none, truth, weights)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_weights_within_bounds_are_those_that_another_method_finds(seed: int) -> None:
+    """L-BFGS-B, to the end; some bounds hold, others do not, and one weight does not decay."""
+    generator = np.random.default_rng(seed)
+    inputs, v = generator.normal(size=(6, 300)), generator.random(300)
+    inputs[0] = 1
+    truth = generator.random(300) < logistic(np.array([-1, 2, -1, 0.5, -0.5, 0]) @ inputs)
+    decay, towards = np.array([0, 1, 1, 1, 1, 0.1]), np.array([0, 1, 0, 0, 0, 0.0])
+    least, most = np.full(6, -np.inf), np.full(6, np.inf)
+    least[[2, 3]], most[[4, 5]] = 0, -0.1
+    begin = np.clip(np.zeros(6), least, most)
+    found = module._fitted(inputs, of_pairs(truth, v), begin, decay=decay, towards=towards, least=least, most=most)
+
+    def loss(w):
+        z = w @ inputs
+        slope = inputs @ (v * (logistic(z) - truth)) + decay * (w - towards)
+        return np.sum(v * (np.logaddexp(0, z) - z * truth)) + np.sum(decay * (w - towards) ** 2) / 2, slope
+
+    bounds = [*zip(least, most, strict=True)]
+    expected = minimize(loss, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-9})
+    np.testing.assert_allclose(found, expected.x, atol=1e-5)
+    assert found[2] == 0
+
+
 def test_the_curve_has_the_least_log_loss_of_its_kind() -> None:
     """Its gradient, pair by pair, is 0, but where u or v is held at 0."""
     generator = np.random.default_rng(0)
     logits, weights = 2 * generator.normal(size=900), generator.random(900)
     truth = generator.random(900) < logistic(0.3 * logits + 0.6 * np.maximum(logits, 0))
-    found = module._curve(logits, truth, weights)
+    found = module._curve(logits, of_pairs(truth, weights))
     assert found[1] > found[0] > 0
     gradient = module._DECAY * (found - [1, 1, 0]) * [1, 1, 0]
     for z, right, weight in zip(logits, truth, weights, strict=True):
@@ -152,7 +183,7 @@ def test_the_curve_has_the_least_log_loss_of_its_kind() -> None:
         parts = np.array([np.log(p), -np.log(1 - p), 1])
         gradient = gradient + weight * (logistic(found @ parts) - right) * parts
     assert np.abs(gradient).max() < 0.01  # of a sum over 900 pairs
-    upside_down = module._curve(logits, logits < 0, weights)
+    upside_down = module._curve(logits, of_pairs(logits < 0, weights))
     assert upside_down[:2].tolist() == [0, 0], "a higher score is never less probable"
 
 
