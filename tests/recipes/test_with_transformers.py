@@ -148,6 +148,7 @@ def test_a_schedule_is_kept_where_a_run_goes_on(data, bert, tmp_path, own):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # torch's own
 def test_compiled_layers_train_the_same_model(data, bert, tmp_path, monkeypatch):
     """Traced as ever, but for the backend that needs a C++ compiler and minutes of it."""

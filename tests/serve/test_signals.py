@@ -183,7 +183,7 @@ def test_a_signal_at_any_moment_ends_a_server_well(start_busy, what):
         print(ended_at_random(start_busy, what, number), flush=True)
 
 
-@pytest.mark.parametrize(("workers", "seconds"), [(1, 0.1), (2, 0.1), (2, 0.6)])
+@pytest.mark.parametrize(("workers", "seconds"), [(1, 0.1), (2, 0.1), pytest.param(2, 0.6, marks=pytest.mark.slow)])
 def test_a_terminal_may_interrupt_a_server_twice(start_busy, workers, seconds):
     """After 0.6 s the processes are gone, and the one that started them is about to end."""
     server = start_busy(workers)
