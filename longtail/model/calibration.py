@@ -218,13 +218,14 @@ def _weights(pairs: _Pairs, near: Float64Array) -> Float64Array:
         near: (5, 4) where to begin.
     """
     inputs = _inputs(pairs.scores, pairs.rivals)[:, None] * features_of(pairs.frequency)[:4]
-    inputs, begin = inputs[_LEARNED], near[_LEARNED]  # (14, E), (14,)
+    inputs = inputs[_LEARNED]  # (14, E)
     means, spread = inputs.mean(1), inputs.std(1)
     means[_CONSTANT], spread[spread < 1e-9] = 0, 1
     inputs = (inputs - means[:, None]) / spread[:, None]
     decay, most = np.full(len(inputs), _DECAY), np.full(len(inputs), np.inf)
     decay[_CONSTANT], most[_FALLS] = 0, 0
-    begin = begin * spread + np.where(np.arange(len(begin)) == _CONSTANT, begin @ means, 0)
+    begin = near[_LEARNED] * spread
+    begin[_CONSTANT] += near[_LEARNED] @ means
     best = _fitted(inputs, pairs, begin, decay=decay, towards=np.zeros(len(inputs)), most=most) / spread
     best[_CONSTANT] -= best @ means
     weights = np.zeros((5, 4))

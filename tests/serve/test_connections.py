@@ -60,7 +60,7 @@ def many_files():
 
 
 def test_a_head_must_arrive_in_time(run, start_server):
-    server, late = start_server(run, "--head-timeout", 3), 20
+    server, late = start_server(run, "--head-timeout", 2), 20
     with contextlib.ExitStack() as stack:
         second, patient = (stack.enter_context(connected(server)) for _ in range(2))
         for connection in (second, patient):
@@ -70,7 +70,7 @@ def test_a_head_must_arrive_in_time(run, start_server):
         half.sendall(HALF)
         second.sendall(HALF)  # the first head came whole; this one does not
         wait_for_end(silent, late)
-        assert time.monotonic() - start >= 2.9
+        assert time.monotonic() - start >= 1.9
         for connection in (half, second):
             wait_for_end(connection, late)
         time.sleep(1)
@@ -79,7 +79,7 @@ def test_a_head_must_arrive_in_time(run, start_server):
 
 
 def test_a_head_that_comes_drop_by_drop_is_late_all_the_same(run, start_server):
-    server = start_server(run, "--head-timeout", 3)
+    server = start_server(run, "--head-timeout", 2)
     with connected(server) as connection:
         ask(connection)
         connection.settimeout(0.1)
