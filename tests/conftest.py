@@ -49,6 +49,16 @@ def set_threads() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture(scope="session")
+def longtail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Run ``longtail`` to its end, in a process that has imported it: (exit status, output, errors)."""
+    from warm import Warm
+
+    warm = Warm(tmp_path_factory.mktemp("warm"))
+    yield warm.run
+    warm.close()
+
+
+@pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a BERT of 2 layers, 32 wide, with random weights, 13 words and texts of at most 16 tokens."""
     from tiny_bert import write_tiny_bert

@@ -30,7 +30,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from tiny_bert import write_tiny_bert
-from warm import Warm
 
 from longtail import Dataset
 from longtail.batches.samplers import SAMPLERS
@@ -90,13 +89,13 @@ def parts(command: str) -> Iterator[list[str]]:
             yield list(group)
 
 
-def printed_by(command: str, run_longtail: Callable[..., tuple[int, str, str]], folder: Path) -> str:
+def printed_by(command: str, longtail: Callable[..., tuple[int, str, str]], folder: Path) -> str:
     """What a command prints, each program of which reads what the one before it wrote."""
     output, errors = "", ""
     for program, *words in parts(command):
         into = words.index(">>") if ">>" in words else len(words)
         if program == "longtail":
-            status, output, said = run_longtail(*words[:into], folder=folder, stdin=output)
+            status, output, said = longtail(*words[:into], folder=folder, stdin=output)
         else:
             assert program in {"cat", "cp", "echo", "grep", "rm"}, f"{command}: say why it is not run"
             done = subprocess.run(
@@ -135,14 +134,7 @@ def must_print(expected: list[str], printed: str, command: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def run_longtail(tmp_path_factory):
-    warm = Warm(tmp_path_factory.mktemp("warm"))
-    yield warm.run
-    warm.close()
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory, run_longtail) -> Path:
+def demo(tmp_path_factory, longtail) -> Path:
     """A folder with what pages take to be there: the data and the run of the demo, and files of a reader's own."""
     folder = tmp_path_factory.mktemp("demo")
     theirs = json.loads((ROOT / "examples" / "debian-packages" / "dataset.json").read_text(encoding="utf-8"))
@@ -155,7 +147,7 @@ def demo(tmp_path_factory, run_longtail) -> Path:
     (broken / "trn.json.gz").write_bytes(gzip.compress("".join(lines).encode()))
     (broken / "filter_labels_train.txt").write_text("0 1\n1\n")
     few = ("--no-refit", "--batch", 64, "--epochs", 8)
-    status, _, errors = run_longtail(
+    status, _, errors = longtail(
         "train", "unidec", "examples/debian-packages", *few, "--out", "runs/demo", folder=folder
     )
     assert status == 0, errors
@@ -194,7 +186,7 @@ def tables() -> Iterator[None]:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("name", PAGES)
 def test_a_page_does_what_it_says(
-    name: str, demo: Path, run_longtail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, demo: Path, longtail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = ROOT / name
     left = [block for block in blocks(page.read_text(encoding="utf-8")) if not block.left_out]
@@ -211,7 +203,7 @@ def test_a_page_does_what_it_says(
             for command, expected in commands(block.text):
                 if (shown := re.fullmatch(r"cat (\S+)", command)) and not Path(shown[1]).exists():
                     Path(shown[1]).write_text("".join(f"{line}\n" for line in expected))
-                must_print(expected, printed_by(command, run_longtail, tmp_path), f"{name}, {command}")
+                must_print(expected, printed_by(command, longtail, tmp_path), f"{name}, {command}")
         else:
             assert block.language in {"json", "text"}, (
                 f"{name}, line {block.line}: say why a {block.language} is not run"

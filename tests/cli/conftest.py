@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from warm import Warm
 
 from longtail.testing.planted import planted
 
@@ -26,14 +25,6 @@ def start(*arguments):
     command = [sys.executable, "-W", "error", "-m", "longtail", *map(str, arguments)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, **pipes, text=True, env=environment)
-
-
-@pytest.fixture(scope="session")
-def longtail(tmp_path_factory):
-    """Run ``longtail`` to its end, in a process that has imported it: (exit status, output, errors)."""
-    warm = Warm(tmp_path_factory.mktemp("warm"))
-    yield warm.run
-    warm.close()
 
 
 @pytest.fixture
