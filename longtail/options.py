@@ -201,6 +201,7 @@ def options_of(kind: type) -> Mapping[str, Option]:
 
 @cache
 def _options_of(kind: type) -> Mapping[str, Option]:
+    """What `options_of` says, made once for each class."""
     hints, made = get_type_hints(kind), {item.name: item for item in fields(kind)}
     found = {
         item.name: _option(item.name, item, hints[item.name], made[item.name].default, group)

@@ -20,7 +20,8 @@ _DECAY = 1.0  # of the weights of standardised inputs: where all of one side is 
 _LOGISTIC = (1.0, 1.0, 0.0)  # u, v and w with which the curve is the logistic one
 _LEARNED = np.array([[1, 1, 1, 0]] * 3 + [[1, 0, 0, 0], [1, 1, 1, 1]], bool)  # of the weights; the others are 0
 _FALLS, _CONSTANT = 9, 10  # places among these: of d, as who is further behind is not more probable; of e over 1
-_STEPS, _HALVINGS, _SETTLED = 100, 30, 1e-10  # of Newton's method, and of each of its steps; by which a last one gains
+_STEPS, _HALVINGS = 100, 30  # of Newton's method, and of each of its steps, at most
+_SETTLED = 1e-10  # share of the loss: a step that gains less is the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,12 +252,15 @@ def _fitted(
 ) -> Float64Array:
     """(P,) weights with the least log loss and decay, within bounds, by projected Newton steps (Bertsekas, 1982).
 
+    SciPy's methods that know bounds use no curvature, but for `trust-constr`, which takes 37 times as long or more
+    (docs/explanation/probabilities.md).
+
     Args:
         inputs: (P, E) of each pair.
         pairs: E, with their truth and what they count.
         begin: (P,) within the bounds.
-        decay: (P,) of the square of what a weight is apart from that `towards` which it decays; halved.
-        towards: (P,).
+        decay: (P,) how much each weight is drawn: half of it, times the square of the distance, is added to the loss.
+        towards: (P,) what each weight is drawn to.
         least: (P,) lower bounds.
         most: (P,) upper bounds.
     """

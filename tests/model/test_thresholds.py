@@ -40,7 +40,7 @@ def test_all_that_is_right_is_not_known_to_be_always_right() -> None:
 
 
 def test_a_margin_holds_what_is_true_in_95_of_100_draws() -> None:
-    """Labels of one document are right together: as if each was alone, the margin would hold it in 80."""
+    """Labels of one document are right together: as if each was alone, the margin would hold it in 77."""
     generator, inside, alone = np.random.default_rng(0), [], []
     documents = np.repeat(np.arange(200), 10)
     for _ in range(400):
@@ -50,7 +50,7 @@ def test_a_margin_holds_what_is_true_in_95_of_100_draws() -> None:
         inside.append(abs(precision - 0.9) <= margin)
         alone.append(abs(precision - 0.9) <= 1.96 * np.sqrt(precision * (1 - precision) / 2000))
     assert np.mean(inside) == pytest.approx(0.95, abs=0.025)
-    assert np.mean(alone) < 0.87
+    assert np.mean(alone) < 0.8
 
 
 def test_a_precision_is_kept_by_the_lowest_threshold_that_kept_it() -> None:
